@@ -1,0 +1,67 @@
+# specrun: build, try, test. `make demo` and `make test` are the two commands a
+# newcomer needs; both work on a fresh machine with Go and Python 3.
+
+GO      ?= go
+DIST    := dist
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+PACKAGES := ./...
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 10s
+
+.PHONY: demo build quick test unit integration fuzz soak bench lint prereqs clean
+
+## demo: the whole job on the built-in practice host, under a minute
+demo: $(DIST)/specrun
+	$(DIST)/specrun demo
+
+# The one binary for this machine; a linux one also serves as the benchmark
+# client that is pushed to hosts of the same architecture.
+$(DIST)/specrun: quick
+
+quick:
+	@mkdir -p $(DIST)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/specrun ./cmd/specrun
+
+## build: specrun for linux and darwin, amd64 and arm64, into dist/
+build: quick
+	@for os in linux darwin; do for arch in amd64 arm64; do \
+	  echo "build $(DIST)/specrun-$$os-$$arch"; \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/specrun-$$os-$$arch ./cmd/specrun || exit 1; \
+	done; done
+
+## test: every tier, each printing its time; installs what it needs
+test: prereqs
+	@.ci/tier unit        $(MAKE) --no-print-directory unit
+	@.ci/tier integration $(MAKE) --no-print-directory integration
+	@.ci/tier fuzz        $(MAKE) --no-print-directory fuzz
+
+unit:
+	$(GO) test -race -shuffle=on $(PACKAGES)
+
+integration: quick
+	$(GO) test -tags integration -count=1 -p 1 -timeout 20m $(PACKAGES)
+
+fuzz:
+	@.ci/fuzz $(FUZZTIME)
+
+## soak: all releases, random kills, long properties; prints what docs/ quotes
+soak: prereqs quick
+	$(GO) test -tags 'integration soak' -count=1 -p 1 -v -timeout 90m -run 'Soak' $(PACKAGES)
+
+## bench: the ratios against the peers, each from one run
+bench: prereqs build
+	@for s in docs/bench/*.sh; do echo "== $$s"; bash $$s || exit 1; done
+
+## lint: gofmt, go vet, staticcheck
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet $(PACKAGES)
+	$(GO) vet -tags 'integration soak' $(PACKAGES)
+	$(GO) run $(STATICCHECK) -tags 'integration soak' $(PACKAGES)
+
+prereqs:
+	@.ci/prereqs
+
+clean:
+	rm -rf $(DIST) .cache
