@@ -1,0 +1,51 @@
+# Ends the processes of one script and proves it. In: PID PGID SID TICKS GRACE
+# (tenths of a second before SIGKILL). Out: "gone", or "left PID...".
+#
+# The session is ours only when its leader is also the leader of the script's
+# group (sshd starts each command in a new session); else only the group is.
+members() {
+	left=
+	if [ -d /proc/self ]; then
+		for stat in /proc/[0-9]*/stat; do
+			read -r line <"$stat" || continue
+			pid=${line%% *}
+			# shellcheck disable=SC2086
+			set -- ${line##*) }
+			[ "$1" != Z ] && [ "$1" != X ] || continue
+			[ "$pid" != "$$" ] || continue
+			if [ "$3" = "$PGID" ] || { [ "$SID" = "$PGID" ] && [ "$4" = "$SID" ]; }; then
+				left="$left $pid"
+			fi
+		done
+	elif kill -0 -- "-$PGID"; then
+		left="-$PGID"
+	fi
+}
+
+pause() { sleep 0.1 || sleep 1; }
+
+# signal NAME TENTHS: to all members, then waits for them to go.
+signal() {
+	tenths=0
+	while :; do
+		members
+		[ -n "$left" ] || return 0
+		# shellcheck disable=SC2086
+		[ "$tenths" -gt 0 ] || kill -s "$1" -- $left
+		[ "$tenths" -lt "$2" ] || return 1
+		pause
+		tenths=$((tenths + 1))
+	done
+}
+
+main() {
+	exec 2>/dev/null
+	# A pid that begins at another tick is a stranger's: ours has ended, and
+	# its group with it, else the number would not have been free.
+	if [ "$TICKS" != 0 ] && read -r line <"/proc/$PID/stat"; then
+		# shellcheck disable=SC2086
+		set -- ${line##*) }
+		[ "${20}" = "$TICKS" ] || { echo gone; return 0; }
+	fi
+	if signal TERM "$GRACE" || signal KILL 30; then echo gone; else echo "left$left"; fi
+}

@@ -1,0 +1,2 @@
+# Prints $file as it is.
+main() { cat <"$file"; }
