@@ -1,0 +1,117 @@
+"""The processes of one server: this one speaks HTTP, a forked child runs the scheduler."""
+
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+
+from sglang import __version__
+from sglang.srt.log import Log, write
+from specrun_lab import settings as lab_settings
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
+
+def launch(server_args):
+    """Load, serve until told to stop, drain, exit. Never returns."""
+    log = Log()
+    try:
+        settings = lab_settings.load()
+        server_args.resolve(log)
+    except (OSError, ValueError, AssertionError) as e:
+        write("%s: %s\n" % (type(e).__name__, e))
+        sys.exit(1)
+    log("server_args=%r" % server_args)
+    log("Practice host: sglang %s is a stand-in on an emulated device, its results are simulated." % __version__)
+    signal.signal(signal.SIGQUIT, lambda *_: _child_failed(log))
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _run_scheduler(server_args, settings, theirs)
+    theirs.close()
+    # Imported while the child loads: readiness waits for the slower of the two.
+    from sglang.srt.entrypoints import http_server
+
+    sys.exit(http_server.serve(server_args, settings, ours, pid, log))
+
+
+def _child_failed(log):
+    log("Received sigquit from a child process. It usually means the child failed.")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _run_scheduler(server_args, settings, sock):
+    """The child: load the worker, say ready, run. The launcher's signals are not for it: it ends with its socket."""
+    for s in _SIGNALS:
+        signal.signal(s, signal.SIG_IGN)
+    _set_title("sglang::scheduler" if server_args.tp_size == 1 else "sglang::scheduler_TP0")
+    log = Log("TP0" if server_args.tp_size > 1 else "")
+    try:
+        scheduler, link = _load(server_args, settings, sock, log)
+        link.send({"ready": True})
+        # A collection in the middle of a cycle would show as a slow one; what loading made is there for good.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        scheduler.run()
+    except Exception:
+        log("Scheduler hit an exception: " + traceback.format_exc())
+        os.kill(os.getppid(), signal.SIGQUIT)
+        os._exit(1)
+    os._exit(0)
+
+
+def _load(server_args, settings, sock, log):
+    from sglang.srt.managers.scheduler import MAX_TOTAL_TOKENS, Link, Scheduler
+
+    steps = server_args.draft_steps
+    log("Init torch distributed begin.")
+    log("Init torch distributed ends. mem usage=0.00 GB")
+    log("Load weight begin. avail mem=139.13 GB")
+    time.sleep(settings.load_ms * settings.scale / 1000.0)
+    crash = settings.failure("crash", steps)
+    if crash:
+        raise RuntimeError(crash.get("message") or "CUDA out of memory. Tried to allocate 2.00 GiB (practice)")
+    log("Load weight end. elapsed=0.00 s, type=PracticeForCausalLM, avail mem=132.12 GB, mem usage=7.01 GB.")
+    if settings.failure("never-ready", steps):
+        while sock.recv(1):  # until the launcher is gone
+            pass
+        os._exit(1)
+    log("KV Cache is allocated. #tokens: %d, K size: 24.30 GB, V size: 24.30 GB" % MAX_TOTAL_TOKENS)
+    log("Memory pool end. avail mem=83.40 GB")
+    log("Capture cuda graph begin. This can take up to several minutes. avail mem=83.40 GB")
+    log("Capture cuda graph bs [1, 2, 4, 8]")
+    log("Capture cuda graph end. Time elapsed: 0.00 s. mem usage=0.04 GB. avail mem=83.36 GB.")
+    if steps:
+        log("Load weight begin. avail mem=83.36 GB")
+        log("Load weight end. elapsed=0.00 s, type=PracticeForCausalLMEagle3, avail mem=81.95 GB, mem usage=1.41 GB.")
+        log("Capture draft cuda graph begin. This can take up to several minutes. avail mem=79.15 GB")
+        log("Capture draft cuda graph end. Time elapsed: 0.00 s. mem usage=0.02 GB. avail mem=79.13 GB.")
+        log("Capture draft extend cuda graph begin. This can take up to several minutes. avail mem=79.13 GB")
+        log("Capture draft extend cuda graph end. Time elapsed: 0.00 s. mem usage=0.03 GB. avail mem=79.10 GB.")
+    link = Link(sock)
+    scheduler = Scheduler(server_args, settings, link, log)
+    log(
+        "max_total_num_tokens=%d, chunked_prefill_size=%d, max_prefill_tokens=%d, max_running_requests=%d,"
+        " context_len=%d, available_gpu_mem=79.10 GB"
+        % (
+            MAX_TOTAL_TOKENS,
+            server_args.chunked_prefill_size,
+            server_args.max_prefill_tokens,
+            server_args.max_running_requests,
+            server_args.context_length,
+        )
+    )
+    return scheduler, link
+
+
+def _set_title(title):
+    try:
+        with open("/proc/self/comm", "w") as f:
+            f.write(title)
+    except OSError:
+        pass  # only a name for ps; there is no such file off Linux

@@ -1,0 +1,231 @@
+"""The scheduler: one process, one thread, which forms batches and runs them through a worker."""
+
+import json
+import select
+import time
+
+from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
+from sglang.srt.managers.tp_worker import TpModelWorker
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from specrun_lab import device as lab_device
+from specrun_lab.timing import Timing
+
+MAX_TOTAL_TOKENS = 796283
+
+
+class Closed(Exception):
+    """The process that feeds this one is gone."""
+
+
+class Link:
+    """Messages to and from the HTTP process: one JSON text a line over a socket."""
+
+    def __init__(self, sock):
+        self._sock = sock
+        self._rest = b""
+
+    def send(self, message):
+        try:
+            self._sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        except OSError:
+            raise Closed()
+
+    def receive(self, wait):
+        """Messages that have come; with `wait`, blocks until there is one. Raises Closed."""
+        messages = []
+        while select.select([self._sock], [], [], None if wait and not messages else 0)[0]:
+            try:
+                data = self._sock.recv(65536)
+            except OSError:
+                data = b""
+            if not data:
+                raise Closed()
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            messages.extend(json.loads(line) for line in lines)
+        return messages
+
+
+class Scheduler:
+    """Prefills first, then decodes all running requests together."""
+
+    def __init__(self, server_args, settings, link, log):
+        self.server_args = server_args
+        self.settings = settings
+        self.link = link
+        self.log = log
+        self.timing = Timing(settings)
+        self.device = lab_device.Device(self.timing.sync_cost)
+        lab_device.use(self.device)
+        self.tp_worker = TpModelWorker(server_args, 0, 0, self.device, self.timing)
+        self.draft_worker = None
+        if server_args.speculative:
+            # Imported here, as the engine does: only this process ever loads the worker's file.
+            from sglang.srt.speculative.eagle_worker import EAGLEWorker
+
+            self.draft_worker = EAGLEWorker(
+                server_args, 0, 0, self.device, self.timing, settings.acceptance, self.tp_worker
+            )
+        self.worker = self.draft_worker or self.tp_worker
+        self.waiting = []
+        self.batch = ScheduleBatch([], ForwardMode.DECODE)  # the running requests
+        self._aborted = set()
+        self.cycles = 0
+        self.tokens = 0
+        self._logged_resets = 0
+        self.reset_metrics()
+        self._interval()
+
+    def reset_metrics(self):
+        self.spec_tokens = self.spec_verifies = 0  # up to the last decode line
+
+    def _interval(self):
+        """Counters of the decode line start again."""
+        self._since = time.perf_counter()
+        self._new_tokens = self._tokens_in = self._verifies_in = self._cycles_in = 0
+        self.last_gen_throughput = getattr(self, "last_gen_throughput", 0.0)
+
+    def run(self):
+        """Until the other process is gone."""
+        try:
+            while True:
+                if not (self.waiting or self.batch.reqs):
+                    self._receive(wait=True)
+                    self.device.wake()
+                self.step()
+        except Closed:
+            return
+
+    def _receive(self, wait=False):
+        for m in self.link.receive(wait):
+            op = m["op"]
+            if op == "add":
+                self.waiting.append(Req(m["rid"], m["seed"], m["prompt_tokens"], m["max_new_tokens"], m["eos"]))
+            elif op == "abort":
+                self.waiting = [r for r in self.waiting if r.rid != m["rid"]]
+                self._aborted.add(m["rid"])
+            elif op == "flush":
+                self.reset_metrics()
+                self.link.send({"reply": m["id"]})
+            elif op == "info":
+                self.link.send({"reply": m["id"], "info": self.info()})
+
+    def step(self):
+        """One forward: the waiting requests' prefill, else a decode of the running ones."""
+        if self._aborted:
+            self.batch.reqs = [r for r in self.batch.reqs if r.rid not in self._aborted]
+            self._aborted.clear()
+        room = self.server_args.max_running_requests - self.batch.batch_size()
+        if self.waiting and room > 0:
+            new, self.waiting = self.waiting[:room], self.waiting[room:]
+            self._prefill(new)
+        elif self.batch.reqs:
+            self._decode()
+        if self.device.resets != self._logged_resets:
+            self._logged_resets = self.device.resets
+            self.log(
+                "Practice device: %.0f ms behind the wall clock, clock set anew (%d times so far)."
+                % (self.device.behind_ms, self.device.resets)
+            )
+
+    def _prefill(self, reqs):
+        self.device.catch_up()
+        batch = ScheduleBatch(reqs, ForwardMode.EXTEND)
+        tokens = batch.seq_lens_sum
+        self.worker.forward_batch_generation(batch)
+        self.log(
+            "Prefill batch, #new-seq: %d, #new-token: %d, #cached-token: 0, token usage: %.2f, #running-req: %d,"
+            " #queue-req: %d, cuda graph: False, input throughput (token/s): 0.00"
+            % (len(reqs), tokens, self._usage(), self.batch.batch_size(), len(self.waiting))
+        )
+        self._publish(reqs, [1] * len(reqs))
+        self.batch.reqs = self.batch.reqs + [r for r in reqs if not r.finished()]
+
+    def _decode(self):
+        reqs = self.batch.reqs
+        before = [len(r.output_ids) for r in reqs]
+        self.timing.begin_cycle()
+        self.worker.forward_batch_generation(self.batch)
+        new = [len(r.output_ids) - n for r, n in zip(reqs, before)]
+        going_on = [r for r in reqs if not r.finished()]
+        self.device.later(lambda: self._after_decode(reqs, new))
+        if len(going_on) != len(reqs):
+            # Somebody waits for a last token: it goes out now. Else what came out is sent while the device
+            # runs the next cycle, so that sending costs no time between cycles.
+            self.device.catch_up()
+            self.batch.reqs = going_on
+
+    def _after_decode(self, reqs, new):
+        self.cycles += 1
+        self._cycles_in += 1
+        self._new_tokens += sum(new)
+        if self.draft_worker is not None:
+            self._tokens_in += sum(new)
+            self._verifies_in += len(new)
+        if self._cycles_in >= self.server_args.decode_log_interval:
+            self._log_decode()
+        self._publish(reqs, new)
+        self._receive()
+
+    def _publish(self, reqs, new):
+        """Send what came out, then imitate the failures that come with tokens."""
+        self.link.send(
+            {"out": [[r.rid, n, r.finished_reason, r.spec_verify_ct, r.spec_accepted_tokens] for r, n in zip(reqs, new)]}
+        )
+        self.tokens += sum(new)
+        self._fail_by_tokens()
+
+    def _fail_by_tokens(self):
+        steps = self.server_args.draft_steps
+        stall = self.settings.failure("stall", steps)
+        if stall and self.tokens >= stall["after_tokens"]:
+            while True:  # hung: neither tokens nor log lines, until the other process is gone
+                self.link.receive(wait=True)
+        die = self.settings.failure("die", steps)
+        if die and self.tokens >= die["after_tokens"]:
+            raise RuntimeError(die.get("message") or "CUDA error: an illegal memory access was encountered (practice)")
+
+    def _usage(self):
+        return sum(r.seqlen for r in self.batch.reqs) / float(MAX_TOTAL_TOKENS)
+
+    def _log_decode(self):
+        now = time.perf_counter()
+        self.last_gen_throughput = self._new_tokens / max(1e-9, now - self._since)
+        spec = ""
+        if self.draft_worker is not None:
+            self.spec_tokens += self._tokens_in
+            self.spec_verifies += self._verifies_in
+            accept = self._tokens_in / float(self._verifies_in)
+            rate = accept / self.server_args.speculative_num_draft_tokens
+            spec = "accept len: %.2f, accept rate: %.2f, " % (accept, rate)
+        self.log(
+            "Decode batch, #running-req: %d, #token: %d, token usage: %.2f, %scuda graph: %s,"
+            " gen throughput (token/s): %.2f, #queue-req: %d"
+            % (
+                self.batch.batch_size(),
+                sum(r.seqlen for r in self.batch.reqs),
+                self._usage(),
+                spec,
+                not self.server_args.disable_cuda_graph,
+                self.last_gen_throughput,
+                len(self.waiting),
+            )
+        )
+        self._interval()
+
+    def info(self):
+        """State for /get_server_info; acceptance moves with the decode lines only, as the engine's does."""
+        state = {
+            "last_gen_throughput": self.last_gen_throughput,
+            "memory_usage": {"weight": 0.0, "kvcache": 0.0, "graph": 0.0, "token_capacity": MAX_TOTAL_TOKENS},
+        }
+        if self.spec_verifies:
+            state["avg_spec_accept_length"] = self.spec_tokens / float(self.spec_verifies)
+        return {
+            "internal_states": [state],
+            "specrun_lab": {
+                "simulated": True,
+                "cycles": self.cycles,
+                "device_clock_ms": self.device.clock * 1000.0,
+                "clock_resets": self.device.resets,
+            },
+        }

@@ -1,0 +1,33 @@
+"""Answers: the same prompt gives the same words, with and without speculation."""
+
+_WORDS = (
+    "the a this each one more less some kernel cache token batch draft verify stream graph step rank "
+    "layer head page block queue time cost rate mean bound long short fast slow warm cold first last "
+    "next same other half full small large runs waits reads writes holds takes gives keeps starts ends "
+    "and or but so then while because when where with without over under after before between"
+).split()
+
+
+def token_id(seed, position):
+    """Token at this position of the answer to the prompt with this seed (32 bit)."""
+    x = (seed ^ (position * 2654435761)) & 0xFFFFFFFF
+    x = (x ^ (x >> 15)) * 2246822519 & 0xFFFFFFFF
+    return ((x ^ (x >> 13)) * 3266489917 & 0xFFFFFFFF) % 32000
+
+
+def word(token):
+    return _WORDS[token % len(_WORDS)]
+
+
+def words(seed, first, count):
+    """Text of `count` tokens from position `first`, a blank before each but the very first."""
+    return "".join((" " if i else "") + word(token_id(seed, i)) for i in range(first, first + count))
+
+
+def answer_length(seed):
+    """Tokens until the model would end by itself: 96 to 351, by prompt."""
+    return 96 + token_id(seed, -1) % 256
+
+
+def count_tokens(text):
+    return max(1, len(text.split()))
