@@ -1,0 +1,113 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+
+	"specrun/experiments/record"
+)
+
+func hashOf(b string) string {
+	sum := sha256.Sum256([]byte(b))
+	return hex.EncodeToString(sum[:])
+}
+
+func artifactFiles(t *testing.T, s *Store) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(s.Path()), artifactDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden, err := filepath.Glob(filepath.Join(filepath.Dir(s.Path()), artifactDir, ".*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all, hidden...)
+}
+
+func TestAttach_KeepsContentUnderItsHash(t *testing.T) {
+	s := fresh(t)
+	j := begin(t, s, "sw")
+	ctx := context.Background()
+	for range 2 { // the second time changes nothing
+		a, err := s.Attach(ctx, record.Artifact{LaunchID: j.l.ID, Name: "server.log"}, strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.SHA256 != hashOf("hello") || a.Bytes != 5 || filepath.Base(a.Path) != a.SHA256 {
+			t.Errorf("artifact = %+v", a)
+		}
+		if got, err := os.ReadFile(a.Path); err != nil || string(got) != "hello" {
+			t.Errorf("kept %q, %v", got, err)
+		}
+	}
+	if v := view(t, s, "sw"); len(v.Artifact) != 1 || !filepath.IsAbs(v.Artifact[0].Path) {
+		t.Errorf("listed: %+v", v.Artifact)
+	}
+	// A log that grew takes the place of its earlier state.
+	if _, err := s.Attach(ctx, record.Artifact{LaunchID: j.l.ID, Name: "server.log"}, strings.NewReader("hello, more")); err != nil {
+		t.Fatal(err)
+	}
+	if v := view(t, s, "sw"); len(v.Artifact) != 1 || v.Artifact[0].Bytes != 11 {
+		t.Errorf("listed: %+v", v.Artifact)
+	}
+	j.must(record.Change{Run: j.run("r1", "sw-one-a", 1, record.RunActive)})
+	if _, err := s.Attach(ctx, record.Artifact{LaunchID: j.l.ID, RunID: "r1", Name: "server.log"}, strings.NewReader("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if v := view(t, s, "sw"); len(v.Artifact) != 2 || v.Artifact[1].RunID != "r1" {
+		t.Errorf("listed: %+v", v.Artifact)
+	}
+}
+
+func TestAttach_FailureLeavesNothing(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		a    record.Artifact
+		r    io.Reader
+		want any
+	}{
+		"other content": {context.Background(), record.Artifact{SHA256: hashOf("x")}, strings.NewReader("y"), new(*HashError)},
+		"reader fails":  {context.Background(), record.Artifact{}, io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(io.ErrUnexpectedEOF)), nil},
+		"disk full":     {context.Background(), record.Artifact{}, iotest.ErrReader(&os.PathError{Op: "write", Err: syscall.ENOSPC}), new(*DiskFullError)},
+		"cancelled":     {cancelled, record.Artifact{}, bytes.NewReader(make([]byte, 1<<20)), nil},
+		"empty":         {context.Background(), record.Artifact{SHA256: hashOf("y")}, iotest.ErrReader(io.EOF), new(*HashError)},
+	} {
+		s := fresh(t)
+		j := begin(t, s, "sw")
+		tc.a.LaunchID, tc.a.Name = j.l.ID, "server.log"
+		_, err := s.Attach(tc.ctx, tc.a, tc.r)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if tc.want != nil && !errors.As(err, tc.want) {
+			t.Errorf("%s: %v, want %T", name, err, tc.want)
+		}
+		if files := artifactFiles(t, s); len(files) != 0 {
+			t.Errorf("%s: left %v", name, files)
+		}
+		if v := view(t, s, "sw"); len(v.Artifact) != 0 {
+			t.Errorf("%s: listed %+v", name, v.Artifact)
+		}
+	}
+}
+
+func TestAttach_UnknownLaunchIsRefused(t *testing.T) {
+	s := fresh(t)
+	begin(t, s, "sw")
+	if _, err := s.Attach(context.Background(), record.Artifact{LaunchID: "nope", Name: "server.log"}, strings.NewReader("x")); err == nil {
+		t.Error("listed for a launch that does not exist")
+	}
+}

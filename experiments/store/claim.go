@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Claim makes controller the one that works on the sweep until expiresUs
+// (microseconds UTC, by this machine's clock); the same controller extends its
+// claim by calling again before that. It fails with *ClaimedError while another
+// controller's claim has not expired. An expiresUs that has passed, 0 for
+// example, gives the claim up.
+func (s *Store) Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error {
+	if controller == "" {
+		return errors.New("claim without the name of a controller")
+	}
+	return s.write(ctx, func(tx *sql.Tx) error {
+		var holder string
+		var until int64
+		err := tx.QueryRowContext(ctx, `SELECT controller, expires_us FROM claim WHERE sweep_id = $1`, sweepID).
+			Scan(&holder, &until)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("claim sweep %s: %w", sweepID, err)
+		}
+		now := s.now().UnixMicro()
+		if err == nil && holder != controller && until > now {
+			return &ClaimedError{SweepID: sweepID, Controller: holder, ExpiresUs: until}
+		}
+		var exists int
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM sweep WHERE id = $1`, sweepID).Scan(&exists); err != nil {
+			return fmt.Errorf("claim sweep %s: %w", sweepID, err)
+		}
+		if exists == 0 {
+			return &NotFoundError{What: "sweep", ID: sweepID}
+		}
+		if expiresUs <= now {
+			_, err = tx.ExecContext(ctx, `DELETE FROM claim WHERE sweep_id = $1`, sweepID)
+		} else {
+			_, err = tx.ExecContext(ctx, `INSERT INTO claim (sweep_id, controller, expires_us) VALUES ($1, $2, $3)
+				ON CONFLICT (sweep_id) DO UPDATE SET controller = excluded.controller, expires_us = excluded.expires_us`,
+				sweepID, controller, expiresUs)
+		}
+		if err != nil {
+			return fmt.Errorf("claim sweep %s: %w", sweepID, err)
+		}
+		return nil
+	})
+}
