@@ -1,0 +1,281 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Holder is who listens on a port.
+type Holder struct {
+	Port    int
+	Address string // IP it is bound to
+	PID     int    // 0 when the owner cannot be seen: another user's process
+	UID     int
+	User    string
+	Command string // one line, shortened; "?" when it cannot be seen
+}
+
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "a process of user " + h.User + " that this user cannot see"
+	}
+	return fmt.Sprintf("pid %d of user %s: %s", h.PID, h.User, h.Command)
+}
+
+// PortError says that somebody else listens on the port of a launch.
+type PortError struct {
+	Host   string
+	Holder Holder
+}
+
+func (e *PortError) Error() string {
+	return fmt.Sprintf("%s: port %d is held by %s", e.Host, e.Holder.Port, e.Holder)
+}
+
+// Hint says what the user can do.
+func (e *PortError) Hint() string {
+	return "it was left alone; use another port (server.port: auto finds one), or end that process"
+}
+
+// GPUHolder is a process that holds memory on a GPU.
+type GPUHolder struct {
+	GPU     string // UUID
+	PID     int
+	MiB     string // as nvidia-smi prints it; it may be "[N/A]"
+	User    string
+	Command string
+}
+
+// GPUBusyError says that others use the GPUs of a launch.
+type GPUBusyError struct {
+	Host    string
+	Holders []GPUHolder
+}
+
+func (e *GPUBusyError) Error() string {
+	var parts []string
+	for _, h := range e.Holders {
+		parts = append(parts, fmt.Sprintf("%s by pid %d of user %s (%s MiB, %s)", h.GPU, h.PID, h.User, h.MiB, h.Command))
+	}
+	return fmt.Sprintf("%s: GPU memory is held: %s", e.Host, strings.Join(parts, "; "))
+}
+
+// Hint says what the user can do.
+func (e *GPUBusyError) Hint() string {
+	return "these processes were left alone; choose other GPUs (server.gpus), or end them"
+}
+
+// RefusedError says why the host could not start the server at all.
+type RefusedError struct {
+	Host   string
+	Launch string
+	Reason string // state_dir, setsid, cwd, program, env_file, launcher
+	Detail string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s: start %s: %s", e.Host, e.Launch, e.Detail)
+}
+
+// Hint says what the user can do.
+func (e *RefusedError) Hint() string {
+	switch e.Reason {
+	case "setsid":
+		return "install util-linux or busybox, or put setsid into PATH"
+	case "cwd":
+		return "server.cwd is a folder on the host"
+	case "program":
+		return "server.python (or server.prefix) is a path on the host; ~/ is the home folder there"
+	case "login_env":
+		return "leave out server.login_env, or check that \"$SHELL -l -c env\" works on the host"
+	case "env_file":
+		return "server.env_file is a file on the host with one KEY=VALUE on each line"
+	}
+	return "the state folder (state_dir) must be writable and on a file system with hard links"
+}
+
+// StoppedError says that a launch id was stopped and so never starts again.
+type StoppedError struct{ Host, Launch string }
+
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("%s: launch %s was stopped before", e.Host, e.Launch)
+}
+
+// Hint says what the caller can do.
+func (e *StoppedError) Hint() string { return "use a new launch id" }
+
+// ElsewhereError says that a launch was started on another machine or in
+// another PID namespace that shares the state folder; its processes cannot be
+// judged from here.
+type ElsewhereError struct {
+	Host, Launch string
+	Identity     Identity
+	HereID       string
+}
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s: launch %s runs as pid %d on %s, this is %s", e.Host, e.Launch, e.Identity.PID, e.Identity.HostID, e.HereID)
+}
+
+// Hint says what the user can do.
+func (e *ElsewhereError) Hint() string {
+	return "run the command on that machine or in that container, or give each one its own state_dir"
+}
+
+// Crash is a sign in the log that the server cannot become ready.
+type Crash struct {
+	Kind     string // as in the crash table: cuda_oom, port_in_use, ...
+	Evidence string // the line
+	Advice   string // what usually helps; may be empty
+	// Final is false for a sign that only says that something went wrong, as
+	// long as a later line may say what.
+	Final bool
+}
+
+// CrashError says that the server's log shows a crash.
+type CrashError struct {
+	Host    string
+	Crash   Crash
+	LogPath string
+	Tail    string // last lines of the log
+}
+
+func (e *CrashError) Error() string {
+	return fmt.Sprintf("%s: server crashed while starting (%s): %s", e.Host, e.Crash.Kind, e.Crash.Evidence)
+}
+
+// Hint says what the user can do.
+func (e *CrashError) Hint() string {
+	if e.Crash.Advice != "" {
+		return e.Crash.Advice
+	}
+	return "see " + e.LogPath + " on " + e.Host
+}
+
+// ExitedError says that the server process ended before it was ready.
+type ExitedError struct {
+	Host    string
+	Code    int // -1 when unknown or ended by a signal
+	Signal  int // 0 when not ended by one
+	LogPath string
+	Tail    string
+}
+
+func (e *ExitedError) Error() string {
+	switch {
+	case e.Signal != 0:
+		return fmt.Sprintf("%s: server was ended by signal %d before it was ready%s", e.Host, e.Signal, lastOf(e.Tail))
+	case e.Code < 0:
+		return fmt.Sprintf("%s: server ended before it was ready, its exit status is not known%s", e.Host, lastOf(e.Tail))
+	}
+	return fmt.Sprintf("%s: server exited with status %d before it was ready%s", e.Host, e.Code, lastOf(e.Tail))
+}
+
+// Hint says what the user can do.
+func (e *ExitedError) Hint() string {
+	if e.Signal == 9 {
+		return "nobody but the kernel (out of memory) or an administrator sends SIGKILL; see dmesg, and " + e.LogPath + " on " + e.Host
+	}
+	return "see " + e.LogPath + " on " + e.Host
+}
+
+// NotReadyError says that the time for the start was over.
+type NotReadyError struct {
+	Host      string
+	After     time.Duration
+	Milestone string // last one seen; "" for none
+	Probe     error  // what the last generation failed with; nil when none was tried
+	LogPath   string
+	Tail      string
+}
+
+func (e *NotReadyError) Error() string {
+	msg := fmt.Sprintf("%s: server not ready after %v", e.Host, e.After)
+	if e.Milestone != "" {
+		msg += " (last seen: " + e.Milestone + ")"
+	}
+	if e.Probe != nil {
+		msg += ": " + e.Probe.Error()
+	}
+	return msg
+}
+
+// Hint says what the user can do.
+func (e *NotReadyError) Hint() string {
+	return "raise server.ready.timeout, or see " + e.LogPath + " on " + e.Host
+}
+
+func (e *NotReadyError) Unwrap() error { return e.Probe }
+
+// StalledError says that the log of a starting server stood still for too long.
+type StalledError struct {
+	Host      string
+	Silent    time.Duration
+	Milestone string
+	LogPath   string
+	Tail      string
+}
+
+func (e *StalledError) Error() string {
+	msg := fmt.Sprintf("%s: server is starting but its log has been silent for %v", e.Host, e.Silent)
+	if e.Milestone != "" {
+		msg += " (last seen: " + e.Milestone + ")"
+	}
+	return msg
+}
+
+// Hint says what the user can do.
+func (e *StalledError) Hint() string {
+	return "raise server.ready.stall, or see " + e.LogPath + " on " + e.Host
+}
+
+// Survivor is a process that a stop could not end.
+type Survivor struct {
+	PID     int
+	State   string // as in /proc/PID/stat; D cannot be killed
+	Waits   string // kernel function it waits in; "-" when unknown
+	Command string
+}
+
+// SurvivorError says what a stop left behind.
+type SurvivorError struct {
+	Host      string
+	Launch    string
+	Processes []Survivor
+	Port      *Holder     // still bound by a socket of our user whose process is gone
+	GPU       []GPUHolder // memory still held for our ended processes
+}
+
+func (e *SurvivorError) Error() string {
+	var parts []string
+	for _, p := range e.Processes {
+		parts = append(parts, fmt.Sprintf("pid %d (state %s, waits in %s): %s", p.PID, p.State, p.Waits, p.Command))
+	}
+	if e.Port != nil {
+		parts = append(parts, fmt.Sprintf("port %d is still bound", e.Port.Port))
+	}
+	for _, g := range e.GPU {
+		parts = append(parts, fmt.Sprintf("%s MiB of %s for pid %d", g.MiB, g.GPU, g.PID))
+	}
+	return fmt.Sprintf("%s: launch %s was stopped, but this is left: %s", e.Host, e.Launch, strings.Join(parts, "; "))
+}
+
+// Hint says what the user can do.
+func (e *SurvivorError) Hint() string {
+	for _, p := range e.Processes {
+		if strings.HasPrefix(p.State, "D") {
+			return "state D is a wait inside a driver that no signal ends: start no second server there; the host may need a restart"
+		}
+	}
+	return "run the stop again; it repeats safely"
+}
+
+// lastOf returns ": " and the last line that is not blank, or "".
+func lastOf(tail string) string {
+	lines := strings.Split(strings.TrimRight(tail, "\r\n \t"), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		return ": " + last
+	}
+	return ""
+}

@@ -1,0 +1,225 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"specrun/remote"
+)
+
+// Owner is who holds a lease. A lease belongs to a launch: a controller that
+// goes on with the same launch has its leases.
+type Owner struct {
+	Launch     string
+	Controller string // who to ask: user@machine, pid
+	What       string // sweep and cell, for people
+}
+
+// Lease is one held lease as the host has it.
+type Lease struct {
+	Name    string // port-30000, gpu-all, gpu-<uuid>
+	Owner   Owner
+	Taken   time.Time // host's clock, whole seconds
+	Expires time.Time // host's clock, whole seconds
+	Expired bool
+	// Alive is known only of an expired lease: its launch has processes, so it
+	// still holds.
+	Alive bool
+	// Unowned is a lease whose maker wrote no owner; it ends after a minute.
+	Unowned bool
+}
+
+// HeldError says that somebody else holds a lease.
+type HeldError struct {
+	Host  string
+	Lease Lease
+	Now   time.Time // host's clock
+}
+
+func (e *HeldError) Error() string {
+	l := e.Lease
+	if l.Unowned {
+		return fmt.Sprintf("%s: %s is being leased by somebody else", e.Host, l.Name)
+	}
+	msg := fmt.Sprintf("%s: %s is leased by %s for launch %s", e.Host, l.Name, l.Owner.Controller, l.Owner.Launch)
+	if l.Owner.What != "" {
+		msg += " (" + l.Owner.What + ")"
+	}
+	if l.Alive {
+		return msg + ", expired, but its server still runs"
+	}
+	return msg + fmt.Sprintf(", for %v from now unless renewed", l.Expires.Sub(e.Now))
+}
+
+// Hint says what the user can do.
+func (e *HeldError) Hint() string {
+	if e.Lease.Alive {
+		return "its controller is gone; resume that sweep, stop its server, or take the lease with --take"
+	}
+	return "wait for it, or take the lease with --take"
+}
+
+// LeaseLostError says that a lease that was held is not ours any more: it
+// expired and was taken. Whoever gets it must stop using what it stood for.
+type LeaseLostError struct {
+	Host string
+	Name string
+}
+
+func (e *LeaseLostError) Error() string {
+	return fmt.Sprintf("%s: the lease on %s was lost", e.Host, e.Name)
+}
+
+// Hint says how that comes about.
+func (e *LeaseLostError) Hint() string {
+	return "the connection was gone for longer than the lease, and somebody else took it"
+}
+
+// PortLease is the lease name of a TCP port.
+func PortLease(port int) string { return "port-" + strconv.Itoa(port) }
+
+// GPULeases are the lease names of the GPUs of a launch; none given means all.
+// gpu-all excludes every other name that begins with gpu-. Indexes and UUIDs of
+// one card are different names: use one of the two on a host.
+func GPULeases(gpus []string) []string {
+	if len(gpus) == 0 {
+		return []string{"gpu-all"}
+	}
+	var names []string
+	for _, g := range gpus {
+		names = append(names, "gpu-"+g)
+	}
+	return names
+}
+
+// AcquireLease takes all of names for ttl, or none and returns a *HeldError for
+// the first that somebody else holds. What the same launch holds already is
+// renewed. A lease ends when it is released, or when ttl has passed without a
+// RefreshLease and no process of its launch lives.
+func AcquireLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
+	return lease(ctx, h, "acquire", stateDir, names, owner, ttl)
+}
+
+// TakeLease is AcquireLease that also takes what somebody else holds. Stop that
+// one's launch first: nothing here ends a process.
+func TakeLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
+	return lease(ctx, h, "take", stateDir, names, owner, ttl)
+}
+
+// RefreshLease prolongs names to ttl from now, or returns a *LeaseLostError.
+func RefreshLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
+	err := lease(ctx, h, "refresh", stateDir, names, owner, ttl)
+	var held *HeldError
+	if errors.As(err, &held) {
+		return &LeaseLostError{Host: h.Name(), Name: held.Lease.Name}
+	}
+	return err
+}
+
+// ReleaseLease gives names back. What owner does not hold is left as it is.
+func ReleaseLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner) error {
+	return lease(ctx, h, "release", stateDir, names, owner, time.Second)
+}
+
+// Leases lists the leases of the host that are not released.
+func Leases(ctx context.Context, h Host, stateDir string) ([]Lease, error) {
+	found, _, err := leaseRun(ctx, h, "list", stateDir, nil, Owner{}, time.Second)
+	var all []Lease
+	for _, f := range found {
+		all = append(all, f.Lease)
+	}
+	return all, err
+}
+
+func lease(ctx context.Context, h Host, mode, stateDir string, names []string, owner Owner, ttl time.Duration) error {
+	if err := checkID(owner.Launch); err != nil {
+		return fmt.Errorf("%s lease: %w", mode, err)
+	}
+	if ttl < time.Second {
+		return fmt.Errorf("%s lease: %v is less than a second", mode, ttl)
+	}
+	found, state, err := leaseRun(ctx, h, mode, stateDir, names, owner, ttl)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return &found[0]
+	}
+	if state == "" {
+		return fmt.Errorf("%s: %s lease: no answer", h.Name(), mode)
+	}
+	return nil
+}
+
+var leaseName = regexp.MustCompile(`^(port|gpu)-[A-Za-z0-9._-]+$`)
+
+func leaseRun(ctx context.Context, h Host, mode, stateDir string, names []string, owner Owner, ttl time.Duration) ([]HeldError, string, error) {
+	for _, name := range names {
+		if !leaseName.MatchString(name) {
+			return nil, "", fmt.Errorf("%s lease: %q is no name of a lease", mode, name)
+		}
+	}
+	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
+	res, err := h.Run(ctx, script("lease", leaseText,
+		remote.Var{Name: "STATE", Value: stateDir},
+		remote.Var{Name: "MODE", Value: mode},
+		remote.Var{Name: "NAMES", Value: strings.Join(names, " ")},
+		remote.Var{Name: "LAUNCH", Value: owner.Launch},
+		remote.Var{Name: "CONTROLLER", Value: oneLine.Replace(owner.Controller)},
+		remote.Var{Name: "WHAT", Value: oneLine.Replace(owner.What)},
+		remote.Var{Name: "TTL", Value: strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10)},
+	))
+	if err != nil {
+		return nil, "", fmt.Errorf("%s lease on %s: %w", mode, strings.Join(names, ", "), err)
+	}
+	return parseLeases(h.Name(), res.Stdout)
+}
+
+func parseLeases(host string, out []byte) (found []HeldError, state string, err error) {
+	var at HeldError
+	seconds := func(s string) (time.Time, error) {
+		if s == "" {
+			return time.Time{}, nil
+		}
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("%s: lease: %w", host, err)
+		}
+		return time.Unix(n, 0), nil
+	}
+	for _, f := range fields(out) {
+		switch f.key {
+		case "name":
+			at = HeldError{Host: host, Lease: Lease{Name: f.value}}
+		case "verdict":
+			at.Lease.Alive = f.value == "alive"
+			at.Lease.Expired = f.value == "expired" || f.value == "alive"
+		case "launch":
+			at.Lease.Owner.Launch = f.value
+		case "controller":
+			at.Lease.Owner.Controller = f.value
+		case "what":
+			at.Lease.Owner.What = f.value
+		case "taken":
+			at.Lease.Taken, err = seconds(f.value)
+		case "expires":
+			at.Lease.Expires, err = seconds(f.value)
+			at.Lease.Unowned = f.value == ""
+		case "now":
+			at.Now, err = seconds(f.value)
+		case "end":
+			found = append(found, at)
+		case "state":
+			state = f.value
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	return found, state, nil
+}

@@ -1,0 +1,310 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Readiness is what an engine knows about its own start. One value serves one
+// launch; WaitReady calls it from one goroutine at a time, but Probe may run
+// while Observe is called.
+type Readiness interface {
+	// Observe takes the next bytes of the log, cut anywhere, and says what they
+	// added.
+	Observe(chunk []byte) Observation
+	// Probe makes the server really generate, and returns nil only when it did.
+	// It is called after Observe said Ready, again when it failed, and its
+	// context ends when the server does.
+	Probe(ctx context.Context, client *http.Client, baseURL string) error
+}
+
+// Observation is what a piece of the log says.
+type Observation struct {
+	Ready      bool     // the marker that the engine prints when it is ready was there
+	Milestones []string // steps of the start that were there, in order
+	Crash      *Crash   // nil when nothing says that it cannot become ready
+}
+
+// ReadyOptions are the limits of a wait; zero fields are the defaults.
+type ReadyOptions struct {
+	Timeout time.Duration // for the whole start; 60 min
+	Stall   time.Duration // without a new byte in the log, before the ready marker; 20 min
+	Poll    time.Duration // between two looks at the log; 100 ms
+	// OnProgress, when not nil, is called for each milestone, from WaitReady's
+	// goroutine.
+	OnProgress func(Progress)
+}
+
+// Progress is one milestone of a start.
+type Progress struct {
+	Milestone string
+	Elapsed   time.Duration // since WaitReady was called
+	LogSize   int64         // bytes read so far
+}
+
+// Ready is a server that has generated.
+type Ready struct {
+	BaseURL   string // as seen from the host: http://127.0.0.1:30000
+	Listener  Holder // our process that answers
+	LogOffset int64  // bytes of log read when it was ready
+	Elapsed   time.Duration
+}
+
+const (
+	lookEvery = 500 * time.Millisecond // between two looks at the process
+	probeWait = 500 * time.Millisecond // between two failed probes
+	// A crash sign may be followed by the line that says why.
+	crashSettle = 500 * time.Millisecond
+	tailBytes   = 4096
+)
+
+// WaitReady waits until the server of st serves on port: its process lives, the
+// engine's marker is in its log, the listener on the port is a process of this
+// launch, and one real generation came back. It ends at once with a *CrashError
+// or *ExitedError when the server cannot get there, with a *PortError when a
+// stranger answers on the port, and with *StalledError or *NotReadyError at the
+// limits. The server is left as it is in each case.
+func WaitReady(ctx context.Context, h Host, st State, port int, r Readiness, o ReadyOptions) (Ready, error) {
+	if port < 1 || port > 65535 {
+		return Ready{}, fmt.Errorf("wait for launch %s: port %d", st.Launch, port)
+	}
+	if st.Phase == Absent || st.LogPath == "" {
+		return Ready{}, fmt.Errorf("%s: wait for launch %s: it was not started", h.Name(), st.Launch)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 60 * time.Minute
+	}
+	if o.Stall <= 0 {
+		o.Stall = 20 * time.Minute
+	}
+	if o.Poll <= 0 {
+		o.Poll = 100 * time.Millisecond
+	}
+	now := time.Now()
+	w := &wait{h: h, st: st, port: port, r: r, o: o, begin: now, lastByte: now, lastLook: now}
+	ready, err := w.run(ctx)
+	w.stopProbe()
+	if err != nil {
+		return Ready{}, err
+	}
+	return ready, nil
+}
+
+// wait is one call of WaitReady.
+type wait struct {
+	h    Host
+	st   State
+	port int
+	r    Readiness
+	o    ReadyOptions
+
+	begin, lastByte, lastLook, nextProbe time.Time
+
+	offset    int64
+	tail      []byte // last bytes of the log
+	marker    bool
+	milestone string
+	crash     *Crash
+
+	probe      chan error // nil while none runs
+	stop       context.CancelFunc
+	probeErr   error
+	base       string
+	listenerIs Holder
+}
+
+func (w *wait) run(ctx context.Context) (Ready, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return Ready{}, fmt.Errorf("%s: wait for launch %s: %w", w.h.Name(), w.st.Launch, context.Cause(ctx))
+		case err := <-w.probe: // never when no probe runs
+			w.endProbe(err)
+			if err == nil {
+				return w.finish(ctx)
+			}
+		case <-timer.C:
+		}
+		if err := w.step(ctx); err != nil {
+			return Ready{}, err
+		}
+		timer.Reset(w.o.Poll)
+	}
+}
+
+// step is one look at the log, the process, the port and the limits.
+func (w *wait) step(ctx context.Context) error {
+	if err := w.readLog(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	if w.crash != nil && (w.crash.Final || now.Sub(w.lastByte) > crashSettle) {
+		return w.crashed()
+	}
+	startProbe := w.marker && w.probe == nil && !now.Before(w.nextProbe)
+	if startProbe || now.Sub(w.lastLook) >= lookEvery {
+		if err := w.lookAt(ctx, startProbe); err != nil {
+			return err
+		}
+	}
+	if now.Sub(w.begin) > w.o.Timeout {
+		return &NotReadyError{Host: w.h.Name(), After: w.o.Timeout, Milestone: w.milestone, Probe: w.probeErr,
+			LogPath: w.st.LogPath, Tail: string(w.tail)}
+	}
+	if !w.marker && now.Sub(w.lastByte) > w.o.Stall {
+		return &StalledError{Host: w.h.Name(), Silent: w.o.Stall, Milestone: w.milestone,
+			LogPath: w.st.LogPath, Tail: string(w.tail)}
+	}
+	return nil
+}
+
+// readLog reads to the present end of the log.
+func (w *wait) readLog(ctx context.Context) error {
+	buf := make([]byte, 64<<10)
+	for {
+		n, _, err := w.h.ReadAt(ctx, w.st.LogPath, buf, w.offset)
+		if err != nil {
+			return fmt.Errorf("follow the log of launch %s: %w", w.st.Launch, err)
+		}
+		if n == 0 {
+			return nil
+		}
+		w.offset += int64(n)
+		w.lastByte = time.Now()
+		w.tail = append(w.tail, buf[:n]...)
+		if over := len(w.tail) - tailBytes; over > 0 {
+			w.tail = bytes.Clone(w.tail[over:])
+		}
+		w.take(w.r.Observe(buf[:n]))
+	}
+}
+
+func (w *wait) take(seen Observation) {
+	for _, m := range seen.Milestones {
+		w.milestone = m
+		if w.o.OnProgress != nil {
+			w.o.OnProgress(Progress{Milestone: m, Elapsed: time.Since(w.begin), LogSize: w.offset})
+		}
+	}
+	w.marker = w.marker || seen.Ready
+	// The first sign that says why wins over one that says only that.
+	if c := seen.Crash; c != nil && (w.crash == nil || !w.crash.Final && c.Final) {
+		w.crash = c
+	}
+}
+
+// lookAt judges the process and, when a probe is due, the listener.
+func (w *wait) lookAt(ctx context.Context, startProbe bool) error {
+	w.lastLook = time.Now()
+	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, w.port)
+	if err != nil {
+		return err
+	}
+	if st.Phase != Running {
+		// What it wrote last says more than its status.
+		if err := w.readLog(ctx); err != nil {
+			return err
+		}
+		if w.crash != nil {
+			return w.crashed()
+		}
+		return &ExitedError{Host: w.h.Name(), Code: st.ExitCode, Signal: st.Signal, LogPath: w.st.LogPath, Tail: string(w.tail)}
+	}
+	if !startProbe {
+		return nil
+	}
+	var stranger *Holder
+	for _, l := range st.listeners {
+		if l.ours {
+			w.listenerIs = l.Holder
+			w.base = baseURL(l.Address, w.port)
+			w.startProbe(ctx)
+			return nil
+		}
+		stranger = &l.Holder
+	}
+	w.nextProbe = time.Now().Add(w.o.Poll)
+	if stranger != nil {
+		return &PortError{Host: w.h.Name(), Holder: *stranger}
+	}
+	return nil
+}
+
+func (w *wait) crashed() error {
+	return &CrashError{Host: w.h.Name(), Crash: *w.crash, LogPath: w.st.LogPath, Tail: string(w.tail)}
+}
+
+func (w *wait) startProbe(ctx context.Context) {
+	ctx, w.stop = context.WithCancel(ctx)
+	done := make(chan error, 1)
+	w.probe = done
+	client := Client(w.h)
+	go func() {
+		defer client.CloseIdleConnections()
+		done <- w.r.Probe(ctx, client, w.base)
+	}()
+}
+
+func (w *wait) endProbe(err error) {
+	w.stop()
+	w.probe = nil
+	w.probeErr = err
+	w.nextProbe = time.Now().Add(probeWait)
+}
+
+// stopProbe waits for a probe that still runs.
+func (w *wait) stopProbe() {
+	if w.probe != nil {
+		w.stop()
+		<-w.probe
+	}
+}
+
+// finish makes sure that what answered is still our process.
+func (w *wait) finish(ctx context.Context) (Ready, error) {
+	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, w.port)
+	if err != nil {
+		return Ready{}, err
+	}
+	if st.Phase != Running || st.Identity != w.st.Identity && w.st.Identity != (Identity{}) {
+		return Ready{}, &ExitedError{Host: w.h.Name(), Code: st.ExitCode, Signal: st.Signal, LogPath: w.st.LogPath, Tail: string(w.tail)}
+	}
+	for _, l := range st.listeners {
+		if !l.ours {
+			return Ready{}, &PortError{Host: w.h.Name(), Holder: l.Holder}
+		}
+	}
+	if len(st.listeners) == 0 {
+		return Ready{}, errors.Join(fmt.Errorf("%s: launch %s answered, but listens on port %d no more", w.h.Name(), w.st.Launch, w.port))
+	}
+	return Ready{BaseURL: w.base, Listener: w.listenerIs, LogOffset: w.offset, Elapsed: time.Since(w.begin)}, nil
+}
+
+// baseURL is where a listener on addr answers from its own host.
+func baseURL(addr string, port int) string {
+	ip, err := netip.ParseAddr(addr)
+	switch {
+	case err != nil || ip == netip.IPv4Unspecified() || ip == netip.IPv6Unspecified():
+		addr = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(addr, strconv.Itoa(port))
+}
+
+// Client returns an HTTP client whose connections begin on the host. It uses no
+// proxy and has no time limit of its own. Close its idle connections when done.
+func Client(h Host) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext:         h.DialContext,
+		MaxIdleConnsPerHost: 4,
+		DisableCompression:  true,
+	}}
+}

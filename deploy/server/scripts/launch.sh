@@ -1,0 +1,81 @@
+# The launcher that start.sh leaves in the launch's folder, behind its values
+# (ID DIR CWD ENV_FILE PYTHON SH), a function serve() that execs the server, and
+# lib.sh. Two processes run it: "keep" waits and keeps the exit status, "launch"
+# becomes the server. They are in sessions of their own, so that no hangup ends
+# either and the server's session holds nothing but the server.
+
+# claim: at most one keeper starts a server for this launch id, however often
+# and from wherever start.sh ran. link(2) makes the name and its content appear
+# at once; a keeper that died leaves its generation, and the next one outranks it.
+claim() {
+	proc $$ && c_me="$(host_id) $(boot_id) $$ $p_ticks"
+	printf '%s\n' "$c_me" >"$DIR/keeper.$$.new" || return 1
+	while :; do
+		gen=0
+		while [ -e "$DIR/keeper.$((gen + 1))" ]; do gen=$((gen + 1)); done
+		if [ "$gen" -gt 0 ]; then
+			[ ! -e "$DIR/identity" ] || break
+			read -r c_host c_boot c_pid c_ticks <"$DIR/keeper.$gen"
+			if [ "$c_host" != "$(host_id)" ]; then break; fi
+			if [ "$c_boot" = "$(boot_id)" ] && alive "$c_pid" "$c_ticks"; then break; fi
+		fi
+		gen=$((gen + 1))
+		if ln "$DIR/keeper.$$.new" "$DIR/keeper.$gen" 2>/dev/null; then
+			rm -f "$DIR/keeper.$$.new"
+			# The dead keeper's child may be on its way to becoming the server.
+			# It shows its run id before it looks at the generation, we raise the
+			# generation before we look for it: one of us sees the other.
+			[ "$gen" = 1 ] || [ -z "$(with_run_id "$ID")" ] || return 1
+			return 0
+		fi
+		[ -e "$DIR/keeper.$gen" ] || break # no hard links here, or no space
+	done
+	rm -f "$DIR/keeper.$$.new"
+	return 1
+}
+
+keep() {
+	claim || exit 0
+	[ ! -e "$DIR/stopped" ] || exit 0
+	# We were started in the background and so with SIGINT and SIGQUIT ignored,
+	# which a shell cannot undo and the server would inherit.
+	defaults='env --default-signal=INT,QUIT'
+	$defaults true 2>/dev/null || defaults=
+	# In the foreground, for its status. It leads no process group, so setsid
+	# execs in place and the server keeps this child's pid.
+	# shellcheck disable=SC2086
+	SPECRUN_RUN_ID=$ID $defaults setsid "$SH" "$0" launch "$gen" </dev/null >>"$DIR/server.log" 2>&1
+	put "$DIR/exit" "$?"
+	rm -f "$0"
+}
+
+launch() {
+	[ ! -e "$DIR/keeper.$(($1 + 1))" ] || exit 0
+	proc $$ || exit 126
+	put "$DIR/identity" "$(host_id) $(boot_id) $$ $p_ticks $p_sid" || exit 126
+	# A stop writes its mark and then looks for us; we show ourselves first.
+	[ ! -e "$DIR/stopped" ] || exit 0
+	if [ "$p_sid" != $$ ]; then
+		echo "specrun: setsid made no session of its own" >&2
+		exit 126
+	fi
+	path=${BASE_PATH-$PATH}
+	case $PYTHON in */*) path="${PYTHON%/*}${path:+:$path}" ;; esac
+	cr=$(printf '\r')
+	set --
+	if [ -n "$ENV_FILE" ]; then
+		while IFS= read -r line || [ -n "$line" ]; do
+			env_line "$line" || continue
+			set -- "$@" "$e_name=$e_value"
+		done <"$ENV_FILE"
+	fi
+	if [ -n "$CWD" ]; then cd "$CWD" || exit 126; fi
+	rm -f "$0" # it holds the environment, secrets included
+	serve "$@"
+}
+
+case $1 in
+keep) keep ;;
+launch) launch "$2" ;;
+esac
+exit

@@ -1,0 +1,198 @@
+# Functions shared by the scripts of this package and by the launcher that is
+# left on the host. Definitions only. Works alike in dash, bash and busybox.
+# A process is named by pid and start ticks: a pid alone may be a stranger's.
+
+# val FILE: prints the one value (the first line) that FILE holds.
+val() {
+	v_line=
+	{ IFS= read -r v_line <"$1"; } 2>/dev/null || [ -n "$v_line" ] || return 1
+	printf '%s\n' "$v_line"
+}
+
+# put FILE VALUE: a reader sees the old value or the new one, never half of one.
+put() { printf '%s\n' "$2" >"$1.$$.new" && mv -f "$1.$$.new" "$1"; }
+
+nap() { sleep "$1" 2>/dev/null || sleep 1; }
+
+# clock: sets t_cs, hundredths of a second since boot. Not the wall clock, which
+# may jump while we wait.
+clock() {
+	read -r c_up c_idle </proc/uptime
+	t_cs=$((${c_up%.*} * 100 + 1${c_up#*.} - 100))
+}
+
+# home_path PATH: the path with a leading ~/ replaced by the home folder.
+home_path() {
+	case $1 in
+	"~") printf '%s\n' "$HOME" ;;
+	"~/"*) printf '%s\n' "$HOME/${1#??}" ;;
+	*) printf '%s\n' "$1" ;;
+	esac
+}
+
+# state_dir: sets state to the absolute state folder ($STATE, or the default).
+state_dir() {
+	state=${STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}
+	state=$(home_path "$state")
+	case $state in /*) ;; *) state=$(pwd)/$state ;; esac
+}
+
+# host_id: machine and PID namespace. A pid of another one means nothing here.
+host_id() {
+	h_machine=$(val /etc/machine-id) || h_machine=
+	[ -n "$h_machine" ] || h_machine=$(uname -n)
+	h_ns=$(readlink /proc/self/ns/pid 2>/dev/null) || h_ns=
+	printf '%s/%s\n' "$h_machine" "${h_ns#pid:}"
+}
+
+boot_id() { val /proc/sys/kernel/random/boot_id; }
+
+# proc PID: sets p_state p_ppid p_sid p_ticks; false when there is none. The
+# command name may hold anything, so fields count from behind its last ")".
+proc() {
+	p_raw=
+	{ while IFS= read -r p_line || [ -n "$p_line" ]; do
+		p_raw="$p_raw$p_line "
+	done <"/proc/$1/stat"; } 2>/dev/null || return 1
+	[ -n "$p_raw" ] || return 1
+	# shellcheck disable=SC2086
+	set -- ${p_raw##*) }
+	[ $# -ge 20 ] || return 1
+	p_state=$1 p_ppid=$2 p_sid=$4
+	shift 19
+	p_ticks=$1
+}
+
+# alive PID TICKS: that very process runs (or is stopped). A zombie is dead: it
+# holds no port and no memory, and where PID 1 does not reap it stays for ever.
+alive() {
+	proc "$1" || return 1
+	[ "$p_ticks" = "$2" ] || return 1
+	case $p_state in Z | X | x) return 1 ;; esac
+}
+
+# read_identity DIR: sets i_host i_boot i_pid i_ticks i_sid; false when no
+# server process was started from DIR.
+read_identity() {
+	i_host='' i_boot='' i_pid='' i_ticks='' i_sid=''
+	{ read -r i_host i_boot i_pid i_ticks i_sid <"$1/identity"; } 2>/dev/null
+	[ -n "$i_sid" ]
+}
+
+# leader_alive: the server process named by read_identity runs, on this boot.
+leader_alive() {
+	[ "$i_boot" = "$(boot_id)" ] && alive "$i_pid" "$i_ticks"
+}
+
+# with_run_id ID: pids, of our own user, whose environment says
+# SPECRUN_RUN_ID=ID. What was started by us keeps it through fork and exec,
+# also in another session.
+with_run_id() {
+	grep -l -s -F -- "SPECRUN_RUN_ID=$1" /proc/[0-9]*/environ 2>/dev/null |
+		while IFS= read -r w_file; do
+			w_pid=${w_file#/proc/}
+			w_pid=${w_pid%%/*}
+			[ -O "/proc/$w_pid" ] || continue
+			{ tr '\0' '\n' <"$w_file" | grep -q -x -F -- "SPECRUN_RUN_ID=$1"; } 2>/dev/null || continue
+			printf '%s\n' "$w_pid"
+		done
+}
+
+# ours ID SID: "pid ticks" of each living process of a launch: those with its
+# run id, those of its session (titles set by setproctitle overwrite the
+# environment), and their descendants. SID may be empty.
+ours() {
+	o_sid=$2
+	# A leader with other ticks means that the number went to a stranger, which
+	# it can only when our session was empty.
+	if [ -n "$o_sid" ] && proc "$o_sid" && [ "$o_sid" = "$i_pid" ] && [ "$p_ticks" != "$i_ticks" ]; then
+		o_sid=
+	fi
+	{
+		with_run_id "$1" | sed 's/^/id /'
+		cat /proc/[0-9]*/stat 2>/dev/null
+	} | awk -v sid="$o_sid" '
+		$1 == "id" { mark[$2] = 1; next }
+		{
+			pid = $1; line = $0
+			if (!sub(/^.*\) /, "", line)) next
+			split(line, f, " ")
+			state[pid] = f[1]; parent[pid] = f[2]; ticks[pid] = f[20]
+			if (sid != "" && f[4] == sid) mark[pid] = 1
+		}
+		END {
+			do {
+				more = 0
+				for (p in ticks) if (!(p in mark) && (parent[p] in mark)) { mark[p] = 1; more = 1 }
+			} while (more)
+			for (p in mark) if ((p in ticks) && state[p] !~ /[ZXx]/) print p, ticks[p]
+		}'
+}
+
+# listeners PORT: "inode uid address" of each TCP socket that listens on it.
+listeners() {
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" '
+		$4 == "0A" { n = split($2, a, ":"); if (a[n] == port) print $10, $8, a[1] }'
+}
+
+# socket_pids: reads "inode ..." lines, prints "inode pid" for those whose owner
+# we may see.
+socket_pids() {
+	s_want=$(while read -r s_inode s_rest; do printf '%s ' "$s_inode"; done)
+	[ -n "$s_want" ] || return 0
+	ls -ln /proc/[0-9]*/fd 2>/dev/null | awk -v want="$s_want" '
+		BEGIN { n = split(want, w, " "); for (i = 1; i <= n; i++) wanted["socket:[" w[i] "]"] = w[i] }
+		/^\/proc\// { split($0, d, "/"); pid = d[3]; next }
+		($NF in wanted) { print wanted[$NF], pid }'
+}
+
+# command_of PID: its command line on one line, at most 300 characters.
+command_of() {
+	k_cmd=$(tr '\0\n\r\t' '    ' <"/proc/$1/cmdline" 2>/dev/null | cut -c 1-300)
+	[ -n "$k_cmd" ] || k_cmd=$(val "/proc/$1/comm") || k_cmd='?'
+	printf '%s\n' "$k_cmd"
+}
+
+user_of() { id -nu "$1" 2>/dev/null || printf '%s\n' "$1"; }
+
+# holders PORT: a line "listener address inode uid user pid command" for each
+# listening socket; pid 0 when its owner cannot be seen. Blank when free.
+holders() {
+	l_sockets=$(listeners "$1")
+	[ -n "$l_sockets" ] || return 0
+	l_pids=$(printf '%s\n' "$l_sockets" | socket_pids)
+	printf '%s\n' "$l_sockets" | while read -r l_inode l_uid l_addr; do
+		l_pid=$(printf '%s\n' "$l_pids" | awk -v i="$l_inode" '$1 == i { print $2; exit }')
+		if [ -n "$l_pid" ]; then l_cmd=$(command_of "$l_pid"); else l_pid=0 l_cmd='?'; fi
+		printf 'listener %s %s %s %s %s %s\n' "$l_addr" "$l_inode" "$l_uid" "$(user_of "$l_uid")" "$l_pid" "$l_cmd"
+	done
+}
+
+# gpu_apps: "pid uuid MiB name" of each process that holds GPU memory; false
+# when the host has no nvidia-smi or it gives no answer.
+gpu_apps() {
+	command -v nvidia-smi >/dev/null 2>&1 || return 1
+	set -- nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory,process_name --format=csv,noheader,nounits
+	if command -v timeout >/dev/null 2>&1; then set -- timeout 20 "$@"; fi
+	g_out=$("$@" 2>/dev/null) || return 1
+	printf '%s\n' "$g_out" | sed 's/, / /;s/, / /;s/, / /'
+}
+
+# env_line LINE: sets e_name and e_value from one line of an env file. Returns
+# 1 for a line to skip, 2 for one that is no KEY=VALUE. Nothing is expanded: a
+# value is the text behind "=", less one pair of quotes around all of it.
+env_line() {
+	e_text=${1%"$cr"}
+	e_text=${e_text#"${e_text%%[! ]*}"}
+	case $e_text in
+	'' | '#'*) return 1 ;;
+	'export '*) e_text=${e_text#export } ;;
+	esac
+	case $e_text in *=*) ;; *) return 2 ;; esac
+	e_name=${e_text%%=*} e_value=${e_text#*=}
+	case $e_name in '' | [0-9]* | *[!A-Za-z0-9_]*) return 2 ;; esac
+	case $e_value in
+	\"*\") [ "$e_value" = '"' ] || { e_value=${e_value#?} e_value=${e_value%?}; } ;;
+	\'*\') [ "$e_value" = "'" ] || { e_value=${e_value#?} e_value=${e_value%?}; } ;;
+	esac
+}

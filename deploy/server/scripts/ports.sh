@@ -1,0 +1,37 @@
+# In: MODE holder|free, PORT, STATE, COUNT. "holder" prints who listens on PORT.
+# "free" prints the first port from PORT on, among COUNT, that nobody listens on
+# and nobody leases.
+main() {
+	if [ "$MODE" = holder ]; then
+		holders "$PORT"
+		return 0
+	fi
+	state_dir
+	used=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { n = split($2, a, ":"); print a[n] }')
+	port=$PORT
+	while [ "$port" -lt "$((PORT + COUNT))" ]; do
+		hex=$(printf '%04X' "$port")
+		case "
+$used
+" in *"
+$hex
+"*) ;; *)
+			if ! leased "port-$port"; then
+				echo "port $port"
+				return 0
+			fi
+			;;
+		esac
+		port=$((port + 1))
+	done
+}
+
+leased() {
+	p_top=0
+	for p_dir in "$state/locks/$1"/lock.*; do
+		p_n=${p_dir##*/lock.}
+		case $p_n in '' | *[!0-9]*) continue ;; esac
+		[ "$p_n" -le "$p_top" ] || p_top=$p_n
+	done
+	[ "$p_top" != 0 ] && [ ! -e "$state/locks/$1/lock.$p_top/released" ]
+}

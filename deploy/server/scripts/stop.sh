@@ -1,0 +1,181 @@
+# Ends all processes of one launch and proves it. Repeating it is harmless.
+# In: STATE ID GRACE KILL_WAIT GPU_WAIT (hundredths of a second). Out: see stop.go.
+
+# scan: adds every living process of the launch to known; sets found.
+scan() {
+	found=$(ours "$ID" "$i_sid")
+	for k_pair in $(printf '%s\n' "$found" | tr ' ' ':'); do
+		case " $known " in *" $k_pair "*) ;; *) known="$known $k_pair" ;; esac
+	done
+}
+
+# remaining: sets left to those of known that still live; rescans when none does,
+# for one of them may have left a child.
+remaining() {
+	left=
+	for k_pair in $known; do
+		if alive "${k_pair%:*}" "${k_pair#*:}"; then left="$left $k_pair"; fi
+	done
+	[ -z "$left" ] || return 0
+	scan
+	left=$(printf '%s\n' "$found" | tr ' ' ':' | tr '\n' ' ')
+	left=${left% }
+}
+
+# signal NAME PID:TICKS: judged anew right before each signal.
+signal() {
+	if alive "${2%:*}" "${2#*:}"; then kill -s "$1" "${2%:*}" 2>/dev/null; fi
+}
+
+keeper_pairs() {
+	for k_file in "$dir"/keeper.*; do
+		case $k_file in *.new) continue ;; esac
+		{ read -r k_host k_boot k_pid k_ticks <"$k_file"; } 2>/dev/null || continue
+		if [ "$k_host" = "$here" ] && [ "$k_boot" = "$boot" ] && alive "$k_pid" "$k_ticks"; then
+			printf '%s:%s\n' "$k_pid" "$k_ticks"
+		fi
+	done
+}
+
+end_processes() {
+	known= left= pause=0.02 step=0
+	scan
+	if leader_alive; then
+		echo "term $i_pid"
+		signal TERM "$i_pid:$i_ticks"
+		signal CONT "$i_pid:$i_ticks"
+		clock
+		limit=$((t_cs + GRACE)) after=
+		while remaining; do
+			[ -n "$left" ] || break
+			clock
+			# Without its leader the rest has nothing to wait for.
+			if [ -z "$after" ] && ! leader_alive; then
+				after=1
+				[ "$((t_cs + 500))" -ge "$limit" ] || limit=$((t_cs + 500))
+			fi
+			[ "$t_cs" -lt "$limit" ] || break
+			step=$((step + 1))
+			[ "$step" -lt 50 ] || pause=0.2
+			nap "$pause"
+		done
+	else
+		remaining
+	fi
+	clock
+	limit=$((t_cs + KILL_WAIT))
+	while [ -n "$left" ]; do
+		for k_pair in $left; do
+			echo "kill ${k_pair%:*}"
+			signal KILL "$k_pair"
+		done
+		nap 0.02
+		remaining
+		clock
+		[ "$t_cs" -lt "$limit" ] || break
+	done
+}
+
+# The keeper ends by itself once the server has.
+end_keeper() {
+	clock
+	limit=$((t_cs + 300))
+	while :; do
+		pairs=$(keeper_pairs)
+		[ -n "$pairs" ] || return 0
+		clock
+		if [ "$t_cs" -ge "$limit" ]; then
+			for k_pair in $pairs; do signal KILL "$k_pair"; done
+			nap 0.05
+			pairs=$(keeper_pairs)
+			for k_pair in $pairs; do left="$left $k_pair"; done
+			return 0
+		fi
+		nap 0.01
+	done
+}
+
+survivors() {
+	for k_pair in $left; do
+		s_pid=${k_pair%:*}
+		proc "$s_pid" || continue
+		s_wchan=$(val "/proc/$s_pid/wchan") || s_wchan=
+		printf 'left %s %s %s %s\n' "$s_pid" "$p_state" "${s_wchan:--}" "$(command_of "$s_pid")"
+	done
+}
+
+# A socket of a process that has just ended may take a moment to go.
+check_port() {
+	port=$(val "$dir/port") || port=0
+	[ "$port" != 0 ] || return 0
+	echo "port $port"
+	me=$(id -u)
+	clock
+	limit=$((t_cs + 500))
+	while :; do
+		held=$(holders "$port")
+		[ -n "$held" ] || return 0
+		clock
+		# shellcheck disable=SC2086
+		set -f; set -- $held; set +f
+		# A visible owner is a stranger: all of ours are gone.
+		if [ "$6" != 0 ] || [ "$4" != "$me" ]; then
+			printf '%s\n' "$held"
+			return 0
+		fi
+		if [ "$t_cs" -ge "$limit" ]; then
+			echo unowned
+			return 0
+		fi
+		nap 0.05
+	done
+}
+
+# The driver gives memory back after the exit, not at the kill.
+check_gpu() {
+	[ -n "$known" ] || return 0
+	clock
+	limit=$((t_cs + GPU_WAIT))
+	while :; do
+		apps=$(gpu_apps) || return 0
+		echo 'gpu_checked 1'
+		held=$(printf '%s\n' "$apps" | awk -v known="$known" '
+			BEGIN { n = split(known, k, " "); for (i = 1; i <= n; i++) { split(k[i], a, ":"); pid[a[1]] = 1 } }
+			($1 in pid) { print "gpu", $0 }')
+		[ -n "$held" ] || return 0
+		clock
+		if [ "$t_cs" -ge "$limit" ]; then
+			printf '%s\n' "$held"
+			return 0
+		fi
+		nap 0.5
+	done
+}
+
+main() {
+	umask 077
+	state_dir
+	dir=$state/runs/$ID
+	here=$(host_id)
+	boot=$(boot_id)
+	if read_identity "$dir" && [ "$i_host" != "$here" ]; then
+		printf 'state elsewhere\nidentity %s %s %s %s %s\nhere %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid" "$here"
+		return 0
+	fi
+	# From here on no launcher of this id starts anything: it looks for the mark
+	# after it has shown itself, we look for it after the mark.
+	mkdir -p "$dir" && : >>"$dir/stopped" || return 1
+	read_identity "$dir" || :
+	if [ -n "$i_boot" ] && [ "$i_boot" != "$boot" ]; then
+		i_sid= # a session of an earlier boot
+	fi
+	end_processes
+	end_keeper
+	rm -f "$dir"/launch.*.sh
+	[ -z "$i_pid" ] || printf 'identity %s %s %s %s %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid"
+	survivors
+	[ -n "$left" ] || check_port
+	[ -n "$left" ] || check_gpu
+	if status=$(val "$dir/exit"); then printf 'status %s\n' "$status"; fi
+	echo 'state done'
+}
