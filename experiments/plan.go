@@ -1,0 +1,293 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"specrun/experiments/record"
+)
+
+// Plan is every decision of a sweep, with nothing changed yet. It is a plain
+// value: it survives JSON unchanged, and resume needs nothing else.
+type Plan struct {
+	Schema    int             `json:"schema"` // 1
+	Name      string          `json:"name"`   // of the experiment
+	Kind      string          `json:"kind"`   // sweep or run
+	Host      HostConfig      `json:"host"`
+	Objective string          `json:"objective"`
+	Rounds    int             `json:"rounds"`
+	Repeats   int             `json:"repeats"`
+	Order     Order           `json:"order"`
+	After     After           `json:"after"`
+	RunLimit  Duration        `json:"run_limit"` // of one run
+	Ready     PlanReady       `json:"ready"`
+	Cells     []Cell          `json:"cells"`
+	Dropped   []Dropped       `json:"dropped,omitempty"`
+	Merged    []Merged        `json:"merged,omitempty"`
+	Notes     []string        `json:"notes,omitempty"`
+	Launches  []PlannedLaunch `json:"launches"`
+	Estimate  Estimate        `json:"estimate"`
+	Spec      json.RawMessage `json:"-"` // the resolved spec, stored beside the plan
+}
+
+// PlanReady bounds a start, see Ready.
+type PlanReady struct {
+	Timeout Duration `json:"timeout"`
+	Stall   Duration `json:"stall"`
+}
+
+// PlannedLaunch is one start of the server and what is measured in it. All its
+// cells have the same server.
+type PlannedLaunch struct {
+	N       int          `json:"n"` // position in the plan, from 0
+	Round   int          `json:"round"`
+	Runs    []PlannedRun `json:"runs"`    // in order
+	Command string       `json:"command"` // to paste into a shell on the host; secrets left out
+}
+
+// PlannedRun is one run of a launch.
+type PlannedRun struct {
+	Cell   int `json:"cell"` // ord
+	Repeat int `json:"repeat"`
+}
+
+// Estimate says how long a plan takes.
+type Estimate struct {
+	Seconds int64  `json:"seconds"`
+	Basis   string `json:"basis"` // guess, or earlier sweeps
+}
+
+// Guesses for a plan of which nothing was measured before: a start, and the
+// time of one token.
+const (
+	guessStart = 2 * time.Minute
+	guessToken = 12 * time.Millisecond
+)
+
+// firstAutoPort is where port: auto begins to look, and what a printed command
+// shows for it.
+const firstAutoPort = 30000
+
+// NewPlan puts the cells of an experiment into launches: cells with the same
+// server share one, all repeats of a round are in one, and rounds are
+// interleaved or not as the spec says. The same experiment gives the same plan.
+func NewPlan(e *Experiment) (*Plan, error) {
+	s := e.Spec
+	spec, err := s.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("plan %s: spec as JSON: %w", s.Name, err)
+	}
+	p := &Plan{Schema: 1, Name: s.Name, Kind: "sweep", Host: e.Host, Objective: s.Objective, Rounds: e.Rounds, Repeats: e.Repeats,
+		Order: s.Order, After: s.After, RunLimit: Duration(s.Limits.Run),
+		Ready: PlanReady{Duration(s.Server.Ready.Timeout), Duration(s.Server.Ready.Stall)},
+		Cells: e.Cells, Dropped: e.Dropped, Merged: e.Merged, Spec: spec}
+	if e.Single {
+		p.Kind = "run"
+	}
+	groups, err := groupByServer(e.Cells)
+	if err != nil {
+		return nil, err
+	}
+	add := func(group []int, round int) error {
+		l := PlannedLaunch{N: len(p.Launches), Round: round}
+		for repeat := range e.Repeats {
+			for _, cell := range group {
+				l.Runs = append(l.Runs, PlannedRun{Cell: cell, Repeat: repeat})
+			}
+		}
+		if l.Command, err = command(e.renderer, e.Cells[group[0]].Server); err != nil {
+			return err
+		}
+		p.Launches = append(p.Launches, l)
+		return nil
+	}
+	if p.Order == OrderGrid {
+		for _, g := range groups {
+			for round := range e.Rounds {
+				if err := add(g, round); err != nil {
+					return nil, err
+				}
+			}
+		}
+	} else {
+		for round := range e.Rounds {
+			for _, g := range groups {
+				if err := add(g, round); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	p.Notes = notes(e)
+	p.Estimate = estimate(p, e.timing)
+	return p, nil
+}
+
+// groupByServer lists the ords of cells that share a server, in the order of
+// each group's first cell.
+func groupByServer(cells []Cell) ([][]int, error) {
+	at := map[string]int{}
+	var groups [][]int
+	for _, c := range cells {
+		key, err := serverKey(c)
+		if err != nil {
+			return nil, err
+		}
+		i, ok := at[key]
+		if !ok {
+			i = len(groups)
+			at[key] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], c.Ord)
+	}
+	return groups, nil
+}
+
+// argv is the whole command of a server, prefix included.
+func argv(r Renderer, c ServerConfig, port int) ([]string, error) {
+	tail, err := r.Argv(c, port)
+	if err != nil {
+		return nil, fmt.Errorf("command line of %s: %w", c.Engine, err)
+	}
+	return append(append([]string(nil), c.Prefix...), tail...), nil
+}
+
+func command(r Renderer, c ServerConfig) (string, error) {
+	port := c.Port
+	if port == 0 {
+		port = firstAutoPort
+	}
+	words, err := argv(r, c, port)
+	if err != nil {
+		return "", err
+	}
+	env := map[string]string{}
+	for k, v := range c.HostEnv {
+		env[k] = v
+	}
+	for k, v := range c.Env {
+		env[k] = v
+	}
+	return r.Shell(words, env, c.Cwd), nil
+}
+
+func notes(e *Experiment) []string {
+	var out []string
+	baseline := e.baselines() > 0
+	if e.Spec.Baseline == nil && !e.Single {
+		out = append(out, "no baseline: the spec has no baseline block")
+	}
+	if what := e.renderer.WithoutSpeculation(); baseline && what != "" {
+		out = append(out, "baseline: "+what)
+	}
+	if e.Rounds == 1 && !e.Single {
+		out = append(out, "one launch per cell: what differs from launch to launch stays unknown (--rounds 3 measures it)")
+	}
+	for _, name := range sortedKeys(e.Cells[len(e.Cells)-1].Server.Secrets) {
+		out = append(out, name+" comes from this machine's environment; printed commands leave it out")
+	}
+	return out
+}
+
+func estimate(p *Plan, t Timing) Estimate {
+	if t.Start > 0 && t.Run > 0 {
+		runs := 0
+		for _, l := range p.Launches {
+			runs += len(l.Runs)
+		}
+		total := time.Duration(len(p.Launches))*t.Start + time.Duration(runs)*t.Run
+		return Estimate{Seconds: int64(total.Seconds()), Basis: "earlier sweeps"}
+	}
+	var total time.Duration
+	for _, l := range p.Launches {
+		total += guessStart
+		for _, r := range l.Runs {
+			b := p.Cells[r.Cell].Bench
+			waves := (b.Requests+b.Concurrency-1)/b.Concurrency + (b.Warmup+b.Concurrency-1)/b.Concurrency
+			total += time.Duration(waves*b.MaxTokens) * guessToken
+		}
+	}
+	return Estimate{Seconds: int64(total.Seconds()), Basis: "guess"}
+}
+
+// Runs counts the runs of all launches.
+func (p *Plan) Runs() int {
+	n := 0
+	for _, l := range p.Launches {
+		n += len(l.Runs)
+	}
+	return n
+}
+
+// Summary is the line every plan is announced with.
+func (p *Plan) Summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s), %s, %s, about %s", count(len(p.Cells), "cell"), baselineWord(p.Cells),
+		count(len(p.Launches), "launch"), count(p.Runs(), "run"), time.Duration(p.Estimate.Seconds)*time.Second)
+	if p.Estimate.Basis == "guess" {
+		b.WriteString(" (a guess: nothing like it was measured here)")
+	}
+	if n := len(p.Dropped); n > 0 {
+		fmt.Fprintf(&b, "; %d dropped by rules", n)
+	}
+	if n := len(p.Merged); n > 0 {
+		fmt.Fprintf(&b, "; %d merged with equal ones", n)
+	}
+	return b.String()
+}
+
+func baselineWord(cells []Cell) string {
+	for _, c := range cells {
+		if c.Baseline {
+			return "baseline included"
+		}
+	}
+	return "no baseline"
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "ch") {
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Encode gives the plan as it is stored, and its SHA-256 in lower-case hex.
+func (p *Plan) Encode() (text json.RawMessage, sha string, err error) {
+	text, err = plainJSON(p)
+	if err != nil {
+		return nil, "", fmt.Errorf("plan %s as JSON: %w", p.Name, err)
+	}
+	return text, digest(text), nil
+}
+
+// DecodePlan reads a stored plan.
+func DecodePlan(text json.RawMessage) (*Plan, error) {
+	p := &Plan{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("stored plan: %w", err)
+	}
+	if p.Schema != 1 {
+		return nil, fmt.Errorf("stored plan has schema %d; this specrun reads 1", p.Schema)
+	}
+	for i := range p.Cells {
+		p.Cells[i].Params = typedParams(p.Cells[i].Params)
+	}
+	return p, nil
+}
+
+// typedParams gives numbers read from JSON their types back.
+func typedParams(p record.Params) record.Params {
+	for k, v := range p {
+		if f, ok := v.(float64); ok && f == float64(int64(f)) {
+			p[k] = int64(f)
+		}
+	}
+	return p
+}
