@@ -207,7 +207,7 @@ func writerProcess() int {
 	for n, slot := range p.Slots {
 		r := &record.Run{ID: slot.ID, SlotID: slot.ID, Attempt: 1, LaunchID: id, State: record.RunDone}
 		d := &record.RunData{}
-		for i := range 50 {
+		for i := range 20 {
 			d.Samples = append(d.Samples, record.Sample{Seq: i, Name: "cycle_total", Value: float64(i)})
 		}
 		if err := s.Record(ctx, record.Event{LaunchID: id, Seq: int64(n), RunID: r.ID}, record.Change{Launch: l, Run: r, Data: d}); err != nil {
@@ -221,7 +221,7 @@ func writerProcess() int {
 // Two processes write into one file; both are killed while they do.
 func TestKill9_EverythingAcknowledgedIsWholeAndNothingElseIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.db")
-	const after = 15 // acknowledged writes before the kill; the next is under way
+	const after = 8 // acknowledged writes before the kill; the next is under way
 	last := map[string]int{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -280,7 +280,7 @@ func TestKill9_EverythingAcknowledgedIsWholeAndNothingElseIs(t *testing.T) {
 			t.Errorf("%s: %d runs, %d events", id, len(v.Runs), len(v.Events))
 		}
 		for i, e := range v.Events {
-			if e.Seq != int64(i) || len(v.Data[e.RunID].Samples) != 50 {
+			if e.Seq != int64(i) || len(v.Data[e.RunID].Samples) != 20 {
 				t.Errorf("%s: event %d has number %d and %d samples", id, i, e.Seq, len(v.Data[e.RunID].Samples))
 			}
 		}

@@ -1,0 +1,222 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if math.Abs(got-want) > tol || math.IsNaN(got) != math.IsNaN(want) {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
+// Published two-sided 95 % points of Student's t.
+func TestQuantile_MatchesPublishedTable(t *testing.T) {
+	for df, want := range map[float64]float64{1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 10: 2.228, 30: 2.042, 120: 1.980} {
+		near(t, "t quantile", Quantile(df), want, 0.0005)
+	}
+}
+
+func TestMedianAndSpread(t *testing.T) {
+	nan := math.NaN()
+	for _, tc := range []struct {
+		in             []float64
+		median, spread float64
+	}{
+		{nil, nan, nan},
+		{[]float64{5}, 5, nan},
+		{[]float64{3, 1}, 2, 1},
+		{[]float64{3, 1, 100}, 3, 33},
+		{[]float64{4, 1, 3, 2}, 2.5, 3 / 2.5},
+		{[]float64{-1, 1}, 0, nan},
+		{[]float64{1, nan, 2}, nan, nan},
+		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64, 0},
+	} {
+		near(t, "median", Median(tc.in), tc.median, 0)
+		near(t, "spread", Spread(tc.in), tc.spread, 1e-12)
+	}
+	in := []float64{3, 1, 2}
+	Median(in)
+	Summarize(in)
+	if in[0] != 3 || in[1] != 1 {
+		t.Errorf("the caller's values were reordered: %v", in)
+	}
+}
+
+// Worked out beside: the logs of 19, 20, 21 have mean 2.994898 and standard
+// deviation 0.0500469; 4.302653 * 0.0500469 / sqrt(3) = 0.1243235.
+func TestSummarize_KnownAnswer(t *testing.T) {
+	s := Summarize([]float64{21, 19, 20})
+	if s.N != 3 || s.Median != 20 || s.Interval == nil || s.Interval.Kind != TLog || s.Rank != nil {
+		t.Fatalf("summary = %+v", s)
+	}
+	near(t, "lo", s.Interval.Lo, 17.647152, 1e-6)
+	near(t, "hi", s.Interval.Hi, 22.628754, 1e-6)
+}
+
+func TestSummarize_KindsOfIntervalByNumberOfLaunches(t *testing.T) {
+	for n := range 9 {
+		var v []float64
+		for i := range n {
+			v = append(v, 20+float64(i))
+		}
+		s := Summarize(v)
+		if (s.Interval != nil) != (n >= 3) || (s.Rank != nil) != (n >= 6) || s.N != n {
+			t.Errorf("n=%d: %+v", n, s)
+		}
+		if s.Rank != nil && n == 6 && (s.Rank.Lo != 20 || s.Rank.Hi != 25) {
+			t.Errorf("with 6 launches the rank interval is their whole range, got %+v", *s.Rank)
+		}
+	}
+	for _, v := range [][]float64{{1, 0, 2}, {1, -1, 2}, {1, math.NaN(), 2}, {1, math.Inf(1), 2}} {
+		if s := Summarize(v); s.Interval != nil {
+			t.Errorf("%v has an interval: %+v", v, *s.Interval)
+		}
+	}
+}
+
+func launches(v ...float64) []Launch {
+	var out []Launch
+	for i, x := range v {
+		out = append(out, Launch{Round: i, Value: x})
+	}
+	return out
+}
+
+func separable(c Comparison) string {
+	switch {
+	case c.Separable == nil:
+		return "unknown"
+	case *c.Separable:
+		return "yes"
+	}
+	return "no"
+}
+
+func TestCompare(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		a, b        []Launch
+		interleaved bool
+		want        string
+		paired      bool
+		ratio       float64
+	}{
+		{"one launch each", launches(100), launches(50), true, "unknown", false, 2},
+		{"one launch on one side", launches(100, 101, 99), launches(50), true, "unknown", false, 2},
+		{"nothing", nil, launches(50), true, "unknown", false, math.NaN()},
+		{"zero has no ratio", launches(0, 0), launches(50, 50), true, "unknown", false, math.NaN()},
+		// All rounds drift by a third, within each the ratio is 1.02.
+		{"drift, paired", launches(102, 122.6, 81.7), launches(100, 120, 80), true, "yes", true, 1.0210},
+		{"drift, not paired", launches(102, 122.6, 81.7), launches(100, 120, 80), false, "no", false, 1.0210},
+		{"noise", launches(100, 104, 97), launches(99, 98, 103), true, "no", true, 1.0030},
+		{"two launches, large effect", launches(100, 101), launches(50, 50.4), true, "yes", true, 2.0020},
+		{"two launches, small effect", launches(100, 103), launches(99, 100), true, "no", true, 1.0200},
+		{"a round missing on one side", []Launch{{0, 102}, {2, 78}}, launches(100, 120, 80), true, "no", true, 0.9973},
+		{"no common round", []Launch{{7, 200}, {8, 202}, {9, 198}}, launches(100, 101, 99), true, "yes", false, 2.0},
+		{"the same value each time", launches(2, 2, 2), launches(2, 2, 2), true, "no", true, 1},
+	} {
+		c := Compare(tc.a, tc.b, tc.interleaved)
+		if separable(c) != tc.want || c.Paired != tc.paired {
+			t.Errorf("%s: separable %s, paired %v: %+v", tc.name, separable(c), c.Paired, c)
+		}
+		near(t, tc.name+": ratio", c.Ratio, tc.ratio, 2e-3)
+		if few := min(c.NA, c.NB) < 3 || c.Separable == nil; few != math.IsNaN(c.Lo) {
+			t.Errorf("%s: interval from %v to %v with %d and %d launches", tc.name, c.Lo, c.Hi, c.NA, c.NB)
+		}
+	}
+}
+
+// Welch's interval, worked out beside with the t density integrated by Simpson's
+// rule: ln(10, 11, 12) and ln(14, 15, 17) have means 2.395129 and 2.726774 and
+// standard errors 0.052650 and 0.056824, which gives 3.9769 degrees of freedom,
+// t(0.975) = 2.782807 and half an interval of 0.215574.
+func TestCompare_UnpairedKnownAnswer(t *testing.T) {
+	c := Compare(launches(10, 11, 12), launches(14, 15, 17), false)
+	near(t, "ratio", c.Ratio, 0.717742, 1e-6)
+	near(t, "least effect", c.MinEffect, 0.240574, 1e-6)
+	near(t, "lo", c.Lo, 0.578557, 1e-6)
+}
+
+func TestCompare_Properties(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		n := 2 + r.IntN(7)
+		var a, b, scaled []Launch
+		for i := range n {
+			a = append(a, Launch{i, 20 * math.Exp(r.NormFloat64()*0.1)})
+			b = append(b, Launch{i, 20 * math.Exp(r.NormFloat64()*0.1)})
+			scaled = append(scaled, Launch{i, a[i].Value * 1000})
+		}
+		for _, interleaved := range []bool{true, false} {
+			c, back := Compare(a, b, interleaved), Compare(b, a, interleaved)
+			near(t, "ratio of the exchanged", c.Ratio*back.Ratio, 1, 1e-9)
+			if separable(c) != separable(back) {
+				t.Errorf("exchanging the sides changed the verdict: %+v, %+v", c, back)
+			}
+			near(t, "least effect of the exchanged", c.MinEffect, back.MinEffect, 1e-9)
+			if n >= 3 && *c.Separable == (c.Lo <= 1 && 1 <= c.Hi) {
+				t.Errorf("verdict and interval disagree: %+v", c)
+			}
+			if e := math.Max(c.Ratio, 1/c.Ratio) - 1; *c.Separable != (e > c.MinEffect) {
+				t.Errorf("effect %v, least effect %v, separable %v", e, c.MinEffect, *c.Separable)
+			}
+			u := Compare(scaled, b, interleaved)
+			near(t, "ratio in another unit", u.Ratio/1000, c.Ratio, 1e-9)
+			near(t, "least effect in another unit", u.MinEffect, c.MinEffect, 1e-9)
+			if math.IsNaN(c.RankP) != (n < 6) {
+				t.Errorf("n=%d: rank p %v", n, c.RankP)
+			}
+		}
+		if self := Compare(a, a, true); *self.Separable || self.Ratio != 1 {
+			t.Errorf("a cell differs from itself: %+v", self)
+		}
+	}
+}
+
+// Two cells that are the same, three rounds: how often does a comparison claim a
+// difference, and how often does an interval miss the truth? Both should be 1 in
+// 20. Launches scatter by 3 % and rounds drift by 10 %, as seen on a real server.
+func TestCompare_FalseFindings(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 29))
+	const trials = 6000
+	found, unpaired, missed, realFound := 0, 0, 0, 0
+	for range trials {
+		var a, b, faster []Launch
+		var plain []float64
+		for round := range 3 {
+			drift := r.NormFloat64() * 0.10
+			a = append(a, Launch{round, 20 * math.Exp(drift+r.NormFloat64()*0.03)})
+			b = append(b, Launch{round, 20 * math.Exp(drift+r.NormFloat64()*0.03)})
+			faster = append(faster, Launch{round, b[round].Value * 1.3})
+			plain = append(plain, 20*math.Exp(r.NormFloat64()*0.03))
+		}
+		if *Compare(a, b, true).Separable {
+			found++
+		}
+		if *Compare(a, b, false).Separable {
+			unpaired++
+		}
+		if *Compare(faster, a, true).Separable {
+			realFound++
+		}
+		if i := Summarize(plain).Interval; 20 < i.Lo || i.Hi < 20 {
+			missed++
+		}
+	}
+	// Three standard deviations of a count of 1 in 20 are 0.85 %.
+	for what, n := range map[string]int{"paired comparison of equal cells": found, "interval that misses": missed} {
+		if rate := float64(n) / trials; rate < 0.0415 || rate > 0.0585 {
+			t.Errorf("%s: %.2f %%, want 5 %%", what, 100*rate)
+		}
+	}
+	if rate := float64(unpaired) / trials; rate > 0.0585 {
+		t.Errorf("comparison that is not paired: %.2f %% false findings, want at most 5 %%", 100*rate)
+	}
+	if rate := float64(realFound) / trials; rate < 0.9 {
+		t.Errorf("a real effect of 30 %% was found in %.0f %% of sweeps only", 100*rate)
+	}
+}
