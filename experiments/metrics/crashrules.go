@@ -1,0 +1,109 @@
+package metrics
+
+import "regexp"
+
+// Crash kinds, as the log samples name them.
+const (
+	kindCUDAOOM     = "cuda_oom"
+	kindCapture     = "cuda_graph_capture"
+	kindCUDA        = "cuda_error"
+	kindNCCL        = "nccl_error"
+	kindNCCLTimeout = "nccl_timeout"
+	kindWatchdog    = "watchdog"
+	kindPort        = "port_in_use"
+	kindSigkill     = "killed_sigkill"
+	kindHostOOM     = "host_oom"
+	kindScheduler   = "scheduler_exception"
+	kindImport      = "import_error"
+	kindStart       = "engine_start_failed"
+	kindDisk        = "disk_full"
+	kindUnreachable = "server_unreachable"
+	kindDriver      = "gpu_driver"
+)
+
+// force says what a matched rule proves on its own.
+type force int
+
+const (
+	// suspect lines are a cause only when something else says that the process
+	// ended: the same words also stand in warnings of servers that live.
+	suspect force = iota
+	// fatal lines say themselves that the process ends.
+	fatal
+	// outcome lines prove an end but are consequences, never the cause when
+	// there is another finding.
+	outcome
+)
+
+// crashRule is one marker: text as data, so that adding one needs no code.
+type crashRule struct {
+	kind   string
+	re     *regexp.Regexp
+	force  force
+	client bool // counts in a client's output only, never in a server log
+	rank   int  // group of re that names the rank, 0 = none
+	port   int  // group of re that holds a port
+}
+
+func rule(kind, re string, f force) crashRule {
+	return crashRule{kind: kind, re: regexp.MustCompile(re), force: f}
+}
+
+// crashRules in the order in which they are tried; the first that matches a
+// line names it.
+var crashRules = []crashRule{
+	rule(kindCapture, `Capture .{0,40}cuda graph failed|Capture .{0,40}CUDA graph failed|CUDA graph capture failed`, fatal),
+	rule(kindNCCLTimeout, `Watchdog caught collective operation timeout|collective operation timeout: WorkNCCL|NCCL watchdog thread terminated|Timed out waiting \d+ms for .*(?:send|recv|store)|Some NCCL operations have failed or timed out`, suspect),
+	rule(kindNCCL, `NCCL error in:|NCCL Error \d+:|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError|ncclInvalidUsage|DistBackendError.*NCCL|NCCL WARN .*(?:failed|error)`, suspect),
+	rule(kindWatchdog, `(?i)watchdog timeout \(|scheduler watchdog timeout`, suspect),
+	rule(kindCUDAOOM, `CUDA out of memory\. Tried to allocate|OutOfMemoryError: (?:CUDA|HIP) out of memory|^Not enough memory\. Please try to increase --mem-fraction-static|RuntimeError: Not enough memory|[Oo]ut of memory even after retracting|(?:Prefill|Decode) out of memory\. Try to lower|Cuda failure \d* ?'out of memory'|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|No available memory for the cache blocks|Free memory on device .* is less than desired GPU memory utilization`, suspect),
+	rule(kindHostOOM, `[Oo]ut of memory: Kill(?:ed)? process|oom-kill:|oom_reaper: reaped process|Memory cgroup out of memory|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough memory)|Cannot allocate memory|OOMKilled`, suspect),
+	rule(kindCUDA, `CUDA error: |device-side assert triggered|an illegal memory access was encountered|cudaErrorIllegalAddress|cudaErrorLaunchFailure|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)|cuDNN error:|HIP error: `, suspect),
+	rule(kindDisk, `No space left on device|\[Errno 28\]|Disk quota exceeded`, suspect),
+	{kind: kindPort, re: regexp.MustCompile(`failed to bind to [^\s]*:(\d+) \(errno: 98`), force: suspect, port: 1},
+	{kind: kindPort, re: regexp.MustCompile(`\[Errno 98\] .*(?:address|bind)[^\d]*\(?'?[^,]*'?,? ?(\d+)?`), force: fatal, port: 1},
+	{kind: kindPort, re: regexp.MustCompile(`(?i)port(?: is)? already in use.*?(\d{2,5})?`), force: suspect, port: 1},
+	{kind: kindPort, re: regexp.MustCompile(`(?i)address already in use(?:.*port:? (\d+))?|EADDRINUSE(?:.*port:? (\d+))?`), force: suspect, port: 1},
+	{kind: kindPort, re: regexp.MustCompile(`[Pp]ort (\d+) is (?:already )?(?:in use|used|occupied)|rpc_port .* is used by a process already| at (\d+) is not available in \d+ seconds`), force: suspect, port: 1},
+	rule(kindDriver, `Failed to initialize NVML|couldn't communicate with the NVIDIA driver|No devices were found|NVRM: Xid|GPU is lost|has fallen off the bus|CUDA driver version is insufficient|no CUDA-capable device is detected|Driver/library version mismatch`, suspect),
+	rule(kindSigkill, `Exit code: -9\b|exited with code 137\b|exit(?:ed with)? ?code:? ?(?:-9|137)\b|exitcode[:=] ?-9\b|code -9\b|^Killed$|: line \d+: +\d+ Killed\b|killed by signal 9|signal 9 \(SIGKILL\)|died with <?Signals\.SIGKILL|received SIGKILL`, fatal),
+	rule(kindScheduler, `(?:Scheduler|DataParallelController|DetokenizerManager|TokenizerManager|MultiTokenizerRouter) hit an exception: Traceback`, fatal),
+	rule(kindStart, `EngineCore failed to start|Engine core initialization failed|Engine process failed to start|WorkerProc failed to start|EngineCore encountered a fatal error|EngineCore hit an exception: Traceback|AsyncLLM output_handler failed|EngineDeadError`, fatal),
+	rule(kindStart, `launch_server\.py: error: |^usage: .*launch_server|: error: unrecognized arguments:|: error: argument .*: invalid`, fatal),
+	rule(kindScheduler, `Subprocess \S+ \(pid=\d+\) crashed with exit code|Child process unexpectedly failed with an exit code|[Mm]em(?:ory)? [Ll]eak [Dd]etected!|Fatal Python error:|Segmentation fault|core dumped`, fatal),
+	rule("", `Received sigquit from a child process|SIGQUIT received\.|Rank \d+ scheduler is dead`, outcome),
+	{kind: kindUnreachable, re: regexp.MustCompile(`Connection refused|ConnectionRefusedError|Max retries exceeded|Cannot connect to host|ServerDisconnectedError|Connection reset by peer|RemoteDisconnected|All connection attempts failed|Couldn't connect to server|Failed to connect to`), force: suspect, client: true},
+}
+
+// Consequences of another process's death: never a cause.
+var reConsequence = regexp.MustCompile(`Connection closed by peer|Connection reset by peer|Broken pipe|See root cause above|See stack trace for root cause|EOFError|BrokenPipeError|ConnectionResetError|[Rr]emote process exited|Received sigquit|another process has|process group .* destroyed`)
+
+// Words that look like a crash and are none.
+var reHarmless = regexp.MustCompile(`Ignore import error|Fail to set RLIMIT|(?i)\bwarning:? |watchdog_timeout=|soft=True|UserWarning|SyntaxWarning|FutureWarning|DeprecationWarning`)
+
+var (
+	reTraceback = regexp.MustCompile(`Traceback \(most recent call last\):`)
+	reFrame     = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
+	reException = regexp.MustCompile(`^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Warning)?)(?:: |$)(.*)`)
+	reChained   = regexp.MustCompile(`^(?:During handling of the above exception|The above exception was the direct cause)`)
+	reDeadRank  = regexp.MustCompile(`Rank (\d+) scheduler is dead`)
+	reExited    = regexp.MustCompile(`^(\S+) exited with code \d+`)
+	reErrPort   = regexp.MustCompile(`(?i)port:? ?(\d+)|:(\d{2,5})\b`)
+	reImportErr = regexp.MustCompile(`^(?:SyntaxError|IndentationError|TabError|ImportError|ModuleNotFoundError)$`)
+	reReady     = regexp.MustCompile(`fired up and ready to roll|Application startup complete|Starting vLLM (?:API )?server|Uvicorn running on`)
+	reClean     = regexp.MustCompile(`Gracefully exiting|SIGTERM received|Shutting down|Finished server process`)
+)
+
+// crashHints are what usually helps, by kind.
+var crashHints = map[string]string{
+	kindCUDAOOM:     "lower mem-fraction-static, or the batch and context sizes",
+	kindCapture:     "lower mem-fraction-static or cuda-graph-max-bs",
+	kindNCCLTimeout: "look for the rank that stopped first; the others only waited for it",
+	kindPort:        "stop what holds the port, or let specrun choose one (port: auto)",
+	kindSigkill:     "killed by SIGKILL; the host running out of memory is the usual reason: see the kernel log",
+	kindHostOOM:     "the host ran out of memory: fewer processes, or more memory for the container",
+	kindImport:      "the server could not be imported: check the patched file and the packages",
+	kindDisk:        "free space on the host",
+	kindUnreachable: "the server was gone: the reason stands in the server's log",
+	kindDriver:      "the GPU driver does not answer; its state is unknown, not free",
+}

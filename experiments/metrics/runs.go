@@ -1,0 +1,107 @@
+package metrics
+
+import "strings"
+
+// startTracker numbers the server starts in a log, per server (service, pod,
+// file): several starts are often appended to one file.
+type startTracker struct {
+	of map[stream]*starts
+}
+
+type starts struct {
+	first  []int // first line of each start
+	values bool  // numbers were read since the start
+	args   bool  // the start's argument line was seen
+	served bool  // "Started server process" was seen
+	late   int   // line of such a banner behind numbers: a start only if numbers follow
+}
+
+func (t *startTracker) get(s stream) *starts {
+	key := s.base()
+	st := t.of[key]
+	if st == nil {
+		if t.of == nil {
+			t.of = map[stream]*starts{}
+		}
+		st = &starts{first: []int{1}}
+		t.of[key] = st
+	}
+	return st
+}
+
+// run is the current start, from 1.
+func (t *startTracker) run(s stream) int { return len(t.get(s).first) }
+
+// observe looks for the banners of a start.
+func (t *startTracker) observe(e *entry) {
+	switch {
+	case strings.HasPrefix(e.msg, "server_args=ServerArgs("), strings.Contains(e.msg, "vLLM API server version"):
+		st := t.get(e.stream)
+		if st.values || st.args {
+			st.begin(e.num)
+		}
+		st.args = true
+	case strings.Contains(e.msg, "Initializing a V") && strings.Contains(e.msg, "LLM engine"):
+		if st := t.get(e.stream); st.values {
+			st.begin(e.num)
+		}
+	case strings.Contains(e.msg, "Started server process ["):
+		st := t.get(e.stream)
+		if st.values || st.served {
+			st.late = e.num
+		}
+		st.served = true
+	}
+}
+
+// value notes that a number was read, which confirms a late banner.
+func (t *startTracker) value(s stream) {
+	st := t.get(s)
+	if st.late > 0 {
+		st.begin(st.late)
+		st.served = true
+	}
+	st.values = true
+}
+
+// restart begins a new start at a line, because a cycle counter went back.
+func (t *startTracker) restart(e *entry) int {
+	st := t.get(e.stream)
+	at := e.num
+	if st.late > 0 {
+		at = st.late
+	}
+	st.begin(at)
+	return len(st.first)
+}
+
+func (s *starts) begin(line int) {
+	s.first = append(s.first, line)
+	s.values, s.args, s.served, s.late = false, false, false, 0
+}
+
+// ranges gives the starts as line ranges; nil when there is one, or when
+// several servers share the file, so that line ranges would not separate them.
+func (t *startTracker) ranges(lines int) []LineRange {
+	var only *starts
+	for _, st := range t.of {
+		if len(st.first) > 1 {
+			if only != nil {
+				return nil
+			}
+			only = st
+		}
+	}
+	if only == nil {
+		return nil
+	}
+	var out []LineRange
+	for i, f := range only.first {
+		last := lines
+		if i+1 < len(only.first) {
+			last = only.first[i+1] - 1
+		}
+		out = append(out, LineRange{f, last})
+	}
+	return out
+}
