@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/pkg/sftp"
 )
 
 //go:embed scripts/*.sh
@@ -101,6 +103,9 @@ func (e *FileError) Unwrap() []error {
 // code for a full disk, a quota, a read-only mount and an existing file, so
 // the host is asked.
 func (h *Host) explain(ctx context.Context, op, path string, need int64, err error) error {
+	if errors.Is(err, sftp.ErrSSHFxConnectionLost) {
+		err = &Error{Host: h.name, Op: op + " " + path, Kind: ErrLost, Err: err}
+	}
 	switch {
 	case ctx.Err() != nil, errors.Is(err, ErrLost), errors.Is(err, ErrClosed),
 		errors.Is(err, ErrTimeout), errors.Is(err, ErrMismatch), errors.Is(err, ErrNoise):

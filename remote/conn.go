@@ -1,0 +1,327 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// sshDriver is the driver over SSH: one connection for everything, dialled
+// anew when it was lost.
+type sshDriver struct {
+	c    Config
+	turn chan struct{} // holds one token: whose turn it is to dial
+
+	mu     sync.Mutex
+	conn   *sshConn
+	closed bool
+}
+
+// connection returns the live connection; it dials when there is none.
+func (d *sshDriver) connection(ctx context.Context) (*sshConn, error) {
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: dial: %w", d.c.Name, context.Cause(ctx))
+	}
+	d.mu.Lock()
+	conn, closed := d.conn, d.closed
+	d.mu.Unlock()
+	switch {
+	case closed:
+		return nil, &Error{Host: d.c.Name, Op: "dial", Kind: ErrClosed}
+	case conn != nil && conn.alive():
+		return conn, nil
+	}
+	conn, err := connect(ctx, d.c)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		conn.closeTransport()
+		return nil, &Error{Host: d.c.Name, Op: "dial", Kind: ErrClosed}
+	}
+	d.conn = conn
+	return conn, nil
+}
+
+func (d *sshDriver) close() error {
+	d.mu.Lock()
+	conn := d.conn
+	d.closed, d.conn = true, nil
+	d.mu.Unlock()
+	if conn == nil {
+		return nil
+	}
+	conn.shut(ErrClosed)
+	conn.work.Wait()
+	return nil
+}
+
+func (d *sshDriver) files(ctx context.Context) (fileOps, func(), error) {
+	conn, err := d.connection(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn.sftp.use(ctx)
+}
+
+func (d *sshDriver) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if network != "tcp" {
+		return nil, fmt.Errorf("%s: connect to %s: network %q is not supported", d.c.Name, addr, network)
+	}
+	conn, err := d.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	op := "connect to " + addr
+	ctx, cancel := context.WithTimeoutCause(ctx, d.c.ChannelTimeout, &TimeoutError{Host: d.c.Name, Op: op, After: d.c.ChannelTimeout})
+	defer cancel()
+	c, err := conn.client().DialContext(ctx, network, addr)
+	if err == nil {
+		return c, nil
+	}
+	var refused *ssh.OpenChannelError
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s: %s: %w", d.c.Name, op, context.Cause(ctx))
+	case errors.As(err, &refused) && refused.Reason == ssh.Prohibited:
+		return nil, &Error{Host: d.c.Name, Op: op, Kind: syscall.EACCES, Err: err,
+			Next: "the server forbids forwarding: set AllowTcpForwarding in its sshd_config"}
+	case errors.As(err, &refused):
+		return nil, &Error{Host: d.c.Name, Op: op, Kind: syscall.ECONNREFUSED, Err: err}
+	}
+	return nil, conn.lostError(op, err)
+}
+
+// start opens a session and sends the exec line without waiting for its
+// confirmation, which would cost a round trip: that the script began is seen
+// by its mark. A server that refuses the line shows by the script's timeout.
+func (d *sshDriver) start(ctx context.Context, line string, urgent bool) (process, error) {
+	conn, err := d.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	how := patient
+	if urgent {
+		how = pressing
+	}
+	ch, requests, err := conn.session(ctx, how)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := ch.SendRequest("exec", false, ssh.Marshal(struct{ Command string }{line})); err != nil {
+		ch.Close()
+		conn.spawn(func() { ssh.DiscardRequests(requests); conn.sessions.release() })
+		return nil, conn.lostError("start /bin/sh", err)
+	}
+	return newSSHProcess(conn, ch, requests), nil
+}
+
+// sshConn is one connection and all that lives on it.
+type sshConn struct {
+	c        Config
+	clients  []*ssh.Client // the hops, the host last
+	sessions *slots
+	sftp     *sftpSession
+	lost     chan struct{} // closed when the connection has ended
+	work     sync.WaitGroup
+
+	mu    sync.Mutex
+	cause error // why it ended
+	ended bool
+}
+
+func (c *sshConn) begin() {
+	c.sessions = newSlots(c.c.MaxSessions)
+	c.sftp = newSFTPSession(c)
+	c.work.Go(func() {
+		err := c.client().Wait()
+		c.shut(err)
+		close(c.lost)
+	})
+	c.work.Go(c.keepAlive)
+}
+
+func (c *sshConn) client() *ssh.Client { return c.clients[len(c.clients)-1] }
+
+func (c *sshConn) alive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.ended
+}
+
+// spawn runs f in a goroutine that ends with the connection.
+func (c *sshConn) spawn(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		go f() // on a dead connection it ends at once
+		return
+	}
+	c.work.Go(f)
+}
+
+// shut ends the connection; the first cause counts.
+func (c *sshConn) shut(cause error) {
+	c.mu.Lock()
+	first := !c.ended
+	if first {
+		c.ended, c.cause = true, cause
+	}
+	c.mu.Unlock()
+	if first {
+		c.closeTransport()
+	}
+}
+
+func (c *sshConn) closeTransport() {
+	for _, client := range slices.Backward(c.clients) {
+		client.Close() // it is given up: nothing to learn from an error
+	}
+}
+
+// lostError is the error of an operation that the connection failed.
+func (c *sshConn) lostError(op string, err error) error {
+	c.mu.Lock()
+	cause := c.cause
+	c.mu.Unlock()
+	e := &Error{Host: c.c.Name, Op: op, Kind: ErrLost, Err: err}
+	switch {
+	case errors.Is(cause, ErrClosed):
+		e.Kind, e.Err = ErrClosed, nil
+	case cause != nil:
+		e.Err = cause
+	}
+	return e
+}
+
+// keepAlive ends a connection whose other side is silent: without it, reads on
+// a dead link wait for ever. It is dead when a probe stays without an answer
+// for two intervals, so at most three after the last sign of life.
+func (c *sshConn) keepAlive() {
+	tick := time.NewTicker(c.c.KeepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.lost:
+			return
+		}
+		answer := make(chan error, 1)
+		c.spawn(func() {
+			_, _, err := c.client().SendRequest("keepalive@openssh.com", true, nil)
+			answer <- err
+		})
+		limit := time.NewTimer(2 * c.c.KeepAlive)
+		select {
+		case <-answer: // a refusal is an answer, too
+		case <-limit.C:
+			c.shut(fmt.Errorf("no answer for %v", 3*c.c.KeepAlive))
+		case <-c.lost:
+		}
+		limit.Stop()
+	}
+}
+
+// manner is how a session is asked for.
+type manner int
+
+const (
+	patient  manner = iota // queue for a place
+	pressing               // now or never: to end the script that holds a place
+	sparing                // queue, but not for the only place there is: SFTP
+)
+
+// session opens a session channel on a place of its own. When the server
+// refuses, the limit sinks to what it takes and the caller queues; the SFTP
+// session gives way when it holds the only place.
+func (c *sshConn) session(ctx context.Context, how manner) (ssh.Channel, <-chan *ssh.Request, error) {
+	pause := 10 * time.Millisecond
+	for {
+		if how == pressing {
+			c.sessions.force()
+		} else if err := c.sessions.acquire(ctx); err != nil {
+			return nil, nil, fmt.Errorf("%s: wait for a session: %w", c.c.Name, err)
+		}
+		ch, requests, err := c.open(ctx)
+		if err == nil {
+			return ch, requests, nil
+		}
+		var refused *ssh.OpenChannelError
+		if !errors.As(err, &refused) {
+			return nil, nil, err
+		}
+		others := c.sessions.refused()
+		tooMany := &Error{Host: c.c.Name, Op: "open a session", Kind: ErrTooManySessions, Err: err,
+			Next: "raise MaxSessions in the server's sshd_config"}
+		switch {
+		case others == 1 && c.sftp.giveUp():
+			how = patient // its place comes free soon
+			continue
+		case how == pressing, how == sparing && c.sessions.single():
+			return nil, nil, tooMany
+		case others > 0:
+			continue // acquire waits until one ends
+		case pause > 2*time.Second:
+			return nil, nil, tooMany
+		}
+		// None of ours is open: the server may be closing the last one yet.
+		select {
+		case <-time.After(pause):
+			pause *= 2
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("%s: open a session: %w", c.c.Name, context.Cause(ctx))
+		}
+	}
+}
+
+// open asks for a session channel and gives up after ChannelTimeout. The place
+// taken before is kept until the server has answered, however late.
+func (c *sshConn) open(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, error) {
+	type answer struct {
+		ch       ssh.Channel
+		requests <-chan *ssh.Request
+		err      error
+	}
+	op := "open a session"
+	limit, cancel := context.WithTimeoutCause(ctx, c.c.ChannelTimeout,
+		&TimeoutError{Host: c.c.Name, Op: op, After: c.c.ChannelTimeout, Next: "the server took the connection and answers no more: try again"})
+	defer cancel()
+	answered := make(chan answer, 1)
+	c.spawn(func() {
+		ch, requests, err := c.client().OpenChannel("session", nil)
+		answered <- answer{ch, requests, err}
+	})
+	select {
+	case a := <-answered:
+		var refused *ssh.OpenChannelError
+		if a.err != nil && !errors.As(a.err, &refused) {
+			c.sessions.release()
+			return nil, nil, c.lostError(op, a.err)
+		}
+		return a.ch, a.requests, a.err
+	case <-limit.Done():
+		c.spawn(func() {
+			if a := <-answered; a.err == nil {
+				a.ch.Close()
+				ssh.DiscardRequests(a.requests)
+			}
+			c.sessions.release()
+		})
+		if ctx.Err() != nil {
+			return nil, nil, fmt.Errorf("%s: %s: %w", c.c.Name, op, context.Cause(ctx))
+		}
+		return nil, nil, context.Cause(limit)
+	}
+}
