@@ -33,7 +33,9 @@ type ProfilerRow struct {
 	Profiler      string
 	Version       string
 	Hash          string
-	Partial       bool // flushed before the interval was full
+	PhaseKind     string // what the phase times are: "launch" when nothing waits for the device
+	Bonus         bool   // Tokens count the bonus token
+	Partial       bool   // flushed before the interval was full
 
 	// Text says that the row was read from a text block: TStart and TEnd are not
 	// known, numbers are rounded as printed, and AcceptLen holds what it printed.
@@ -57,6 +59,8 @@ type profileLine struct {
 	Cycles        int                `json:"cycles"`
 	WallMs        *float64           `json:"wall_ms"`
 	CallMs        *float64           `json:"call_ms"`
+	Phases        string             `json:"phases"`
+	Bonus         *bool              `json:"bonus"`
 	PhasesMs      map[string]float64 `json:"phases_ms"`
 	BatchSum      *int               `json:"batch_sum"`
 	BatchMin      *int               `json:"batch_min"`
@@ -138,7 +142,7 @@ func (p *profileLine) row(e *entry, run int) *ProfilerRow {
 		WallMs: orNaN(p.WallMs), CallMs: orNaN(p.CallMs), BatchSum: orMinus(p.BatchSum), BatchMin: orMinus(p.BatchMin), BatchMax: orMinus(p.BatchMax),
 		Tokens: orMinus(p.Tokens), Accepted: orMinus(p.Accepted), Proposed: orMinus(p.Proposed), RequestCycles: orMinus(p.RequestCycles),
 		Steps: orMinus(p.Steps), Context: orNaN(p.Context), Rank: p.Rank, Worker: p.Worker, Phases: p.PhasesMs, Skipped: p.Skipped,
-		Profiler: p.Profiler, Version: p.Version, Hash: p.Hash, Partial: p.Partial, AcceptLen: nan, Run: run, Stream: e.stream.labels(),
+		Profiler: p.Profiler, Version: p.Version, Hash: p.Hash, Partial: p.Partial, PhaseKind: p.Phases, Bonus: p.Bonus == nil || *p.Bonus, AcceptLen: nan, Run: run, Stream: e.stream.labels(),
 	}
 }
 

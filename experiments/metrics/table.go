@@ -13,7 +13,7 @@ import (
 type tableReader struct {
 	engine   string
 	columns  []string
-	title    string
+	walls    []int
 	pending  *tableRow
 	sawTable bool
 }
@@ -49,15 +49,16 @@ func (r *tableReader) read(e *entry, c *collector, run int) bool {
 	if strings.ContainsAny(e.msg, "┏┡└┗├┌╇┳╭╰━─") && !strings.ContainsAny(strings.Trim(e.msg, "│┃ "), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		r.flush(c)
 		if strings.ContainsAny(e.msg, "┏") {
-			r.columns = nil
+			r.columns, r.walls = nil, nil
 		}
 		return true
 	}
-	cells := tableCells(e.msg)
-	if strings.Contains(e.msg, "┃") {
-		r.head(cells)
+	if w := walls(e.text); len(w) > 1 {
+		r.walls = w
+		r.head(cutAt(e.text, w))
 		return true
 	}
+	cells := cutAt(e.text, r.walls)
 	if len(r.columns) == 0 || len(cells) != len(r.columns) {
 		r.flush(c)
 		return r.sawTable
@@ -91,40 +92,36 @@ func (r *tableReader) head(cells []string) {
 	}
 }
 
-// tableCells splits a row at its inner walls. The outer frames of a panel in
-// which the table stands are stripped.
-func tableCells(s string) []string {
-	s = strings.TrimSpace(s)
-	for {
-		t := strings.TrimSpace(strings.TrimPrefix(s, "│"))
-		if !strings.HasPrefix(t, "│") && !strings.HasPrefix(t, "┃") || t == s {
-			break
+// walls are the positions, in runes, of the heavy walls of a head row. Data rows
+// are cut at the same positions, so that frames around the table don't matter.
+func walls(head string) []int {
+	var out []int
+	n := 0
+	for _, c := range head {
+		if c == '┃' {
+			out = append(out, n)
 		}
-		s = t
+		n++
 	}
-	wall := "│"
-	if strings.Contains(s, "┃") {
-		wall = "┃"
-	}
-	for strings.HasSuffix(s, "│") && wall == "┃" {
-		s = strings.TrimSpace(strings.TrimSuffix(s, "│"))
-	}
-	parts := strings.Split(strings.TrimPrefix(s, wall), wall)
-	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
-	}
-	for len(parts) > 0 && parts[len(parts)-1] == "" {
-		parts = parts[:len(parts)-1]
-	}
-	return padded(parts, strings.Count(strings.TrimRight(s, "│ "), wall))
+	return out
 }
 
-// padded restores empty cells at the end of a row: walls tell how many there are.
-func padded(cells []string, walls int) []string {
-	for len(cells) < walls {
-		cells = append(cells, "")
+// cutAt gives the cells between the walls; nil when the row has none there.
+func cutAt(s string, walls []int) []string {
+	runes := []rune(s)
+	if len(walls) < 2 || len(runes) <= walls[len(walls)-1] {
+		return nil
 	}
-	return cells
+	var out []string
+	for i, w := range walls {
+		if c := runes[w]; c != '│' && c != '┃' {
+			return nil
+		}
+		if i > 0 {
+			out = append(out, strings.TrimSpace(string(runes[walls[i-1]+1:w])))
+		}
+	}
+	return out
 }
 
 func continues(cells []string) bool {
