@@ -58,7 +58,12 @@ type Ready struct {
 }
 
 const (
-	lookEvery = 500 * time.Millisecond // between two looks at the process
+	// Between two looks at the process: a start that fails mostly fails early,
+	// and a long one should not be disturbed.
+	lookEarly = 150 * time.Millisecond
+	lookLate  = time.Second
+	early     = 10 * time.Second
+
 	probeWait = 500 * time.Millisecond // between two failed probes
 	// A crash sign may be followed by the line that says why.
 	crashSettle = 500 * time.Millisecond
@@ -149,6 +154,10 @@ func (w *wait) step(ctx context.Context) error {
 	now := time.Now()
 	if w.crash != nil && (w.crash.Final || now.Sub(w.lastByte) > crashSettle) {
 		return w.crashed()
+	}
+	lookEvery := lookLate
+	if now.Sub(w.begin) < early {
+		lookEvery = lookEarly
 	}
 	startProbe := w.marker && w.probe == nil && !now.Before(w.nextProbe)
 	if startProbe || now.Sub(w.lastLook) >= lookEvery {

@@ -88,12 +88,15 @@ leader_alive() {
 # SPECRUN_RUN_ID=ID. What was started by us keeps it through fork and exec,
 # also in another session.
 with_run_id() {
-	grep -l -s -F -- "SPECRUN_RUN_ID=$1" /proc/[0-9]*/environ 2>/dev/null |
-		while IFS= read -r w_file; do
-			w_pid=${w_file#/proc/}
-			w_pid=${w_pid%%/*}
+	# tail heads each file with its name. busybox's grep stops at a NUL, so it
+	# cannot search these files itself.
+	tail -n +1 /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | awk -v want="SPECRUN_RUN_ID=$1" '
+		/^==> \/proc\/[0-9]+\/environ <==$/ { split($2, f, "/"); pid = f[3]; next }
+		$0 == want { print pid }' |
+		while IFS= read -r w_pid; do
+			# Again by itself: a value might hold such a heading.
 			[ -O "/proc/$w_pid" ] || continue
-			{ tr '\0' '\n' <"$w_file" | grep -q -x -F -- "SPECRUN_RUN_ID=$1"; } 2>/dev/null || continue
+			{ tr '\0' '\n' <"/proc/$w_pid/environ" | grep -q -x -F -- "SPECRUN_RUN_ID=$1"; } 2>/dev/null || continue
 			printf '%s\n' "$w_pid"
 		done
 }
@@ -153,7 +156,11 @@ command_of() {
 	printf '%s\n' "$k_cmd"
 }
 
-user_of() { id -nu "$1" 2>/dev/null || printf '%s\n' "$1"; }
+# user_of UID: its name; busybox's id takes names only.
+user_of() {
+	u_name=$(id -nu "$1" 2>/dev/null) || u_name=$(getent passwd "$1" 2>/dev/null | cut -d : -f 1)
+	printf '%s\n' "${u_name:-$1}"
+}
 
 # holders PORT: a line "listener address inode uid user pid command" for each
 # listening socket; pid 0 when its owner cannot be seen. Blank when free.

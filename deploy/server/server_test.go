@@ -1,0 +1,408 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"specrun/remote"
+)
+
+var _ Host = (*remote.Host)(nil)
+
+const readyMarker = "The server is fired up and ready to roll!"
+
+// bench is one host of a test with its own state folder and home.
+type bench struct {
+	t      *testing.T
+	h      Host
+	state  string
+	python string
+	script string
+	shell  string
+	unique string // ends every launch id: a run id is searched on the whole machine
+}
+
+func (b *bench) id(name string) string { return name + b.unique }
+
+// newBench returns this machine as a host whose scripts run in a bare
+// environment. The test then runs in parallel with others: it mostly waits.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	t.Parallel()
+	home := t.TempDir()
+	h := remote.Local(remote.LocalConfig{Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "SESSION=1"}, Dir: home})
+	t.Cleanup(func() { h.Close() })
+	return &bench{t: t, h: h, state: filepath.Join(home, "state"), python: findPython(t), script: standin(t),
+		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64())}
+}
+
+// findPython prefers the system's: version managers put slow scripts in front.
+func findPython(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/python3"); err == nil {
+		return "/usr/bin/python3"
+	}
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal("these tests need python3: ", err)
+	}
+	return path
+}
+
+func standin(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("testdata/standin.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// launch describes a stand-in with switches; its stop is part of the test's end.
+func (b *bench) launch(name string, port int, switches ...string) Launch {
+	id := b.id(name)
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if _, err := Stop(ctx, b.h, b.state, id, StopOptions{Grace: 10 * time.Millisecond}); err != nil {
+			b.t.Errorf("clean up launch %s: %v", id, err)
+		}
+	})
+	return Launch{ID: id, Argv: append([]string{b.python, b.script, strconv.Itoa(port)}, switches...), Python: b.python,
+		StateDir: b.state, Port: port, Shell: b.shell}
+}
+
+func (b *bench) start(l Launch) State {
+	b.t.Helper()
+	if _, err := Start(b.t.Context(), b.h, l); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.lookID(l.ID)
+}
+
+func (b *bench) stop(name string, o StopOptions) (Proof, error) { return b.stopID(b.id(name), o) }
+
+func (b *bench) stopID(id string, o StopOptions) (Proof, error) {
+	return Stop(b.t.Context(), b.h, b.state, id, o)
+}
+
+func (b *bench) look(name string) State {
+	b.t.Helper()
+	return b.lookID(b.id(name))
+}
+
+func (b *bench) lookID(id string) State {
+	b.t.Helper()
+	st, err := Look(b.t.Context(), b.h, b.state, id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return st
+}
+
+func (b *bench) waitReady(st State, port int) (Ready, error) {
+	return WaitReady(b.t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: 20 * time.Second, Stall: 20 * time.Second, Poll: 10 * time.Millisecond})
+}
+
+// eventually polls a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatal("never: ", what)
+}
+
+// living tells whether a process runs; a zombie does not.
+func living(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(raw[strings.LastIndexByte(string(raw), ')'):]), " ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+// plain is a Readiness for the stand-in.
+type plain struct{ text string }
+
+func (p *plain) Observe(chunk []byte) Observation {
+	var o Observation
+	p.text += string(chunk)
+	for {
+		line, rest, ok := strings.Cut(p.text, "\n")
+		if !ok {
+			return o
+		}
+		p.text = rest
+		switch {
+		case line == "loading":
+			o.Milestones = append(o.Milestones, "loading")
+		case line == readyMarker:
+			o.Ready = true
+		case strings.HasPrefix(line, "CRASH"):
+			o.Crash = &Crash{Kind: "cuda_oom", Evidence: line, Final: true}
+		}
+	}
+}
+
+func (p *plain) Probe(ctx context.Context, client *http.Client, base string) error {
+	req, err := http.NewRequestWithContext(ctx, "POST", base+"/generate", strings.NewReader(`{"sampling_params":{"max_new_tokens":16}}`))
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(body), `"completion_tokens": 16`) {
+		return errors.New("no 16 tokens")
+	}
+	return nil
+}
+
+func TestLaunch_StartReadyStop(t *testing.T) {
+	b := newBench(t)
+	port := freePort(t)
+	if st := b.look("l1"); st.Phase != Absent {
+		t.Fatalf("before start: %v", st.Phase)
+	}
+	l := b.launch("l1", port)
+	st := b.start(l)
+	if st.Phase != Running || st.Identity.PID == 0 || st.Identity.SID != st.Identity.PID {
+		t.Fatalf("after start: %+v", st)
+	}
+	again, err := Start(t.Context(), b.h, l)
+	if err != nil || again != st.Identity {
+		t.Fatalf("second start = %+v, %v; want the first one's %+v", again, err, st.Identity)
+	}
+	var seen []string
+	ready, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: 20 * time.Second, Poll: 10 * time.Millisecond,
+		OnProgress: func(p Progress) { seen = append(seen, p.Milestone) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ready.Listener.PID != st.Identity.PID || ready.BaseURL != fmt.Sprintf("http://127.0.0.1:%d", port) {
+		t.Errorf("ready = %+v, server is pid %d", ready, st.Identity.PID)
+	}
+	if len(seen) != 1 || seen[0] != "loading" {
+		t.Errorf("milestones = %q", seen)
+	}
+	holder, err := PortHolder(t.Context(), b.h, port)
+	if err != nil || holder == nil || holder.PID != st.Identity.PID || !strings.Contains(holder.Command, "standin.py") {
+		t.Errorf("port holder = %+v, %v", holder, err)
+	}
+	proof, err := b.stop("l1", StopOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !proof.Terminated || len(proof.Killed) != 0 || proof.Signal != int(syscall.SIGTERM) || proof.Other != nil || proof.Port != port {
+		t.Errorf("proof = %+v", proof)
+	}
+	if living(st.Identity.PID) {
+		t.Error("the server lives on")
+	}
+	if st := b.look("l1"); st.Phase != Exited || st.Signal != int(syscall.SIGTERM) || !st.Stopped {
+		t.Errorf("after stop: %+v", st)
+	}
+	if proof, err := b.stop("l1", StopOptions{}); err != nil || proof.Terminated {
+		t.Errorf("second stop = %+v, %v", proof, err)
+	}
+}
+
+func TestStart_StoppedLaunchNeverStarts(t *testing.T) {
+	b := newBench(t)
+	l := b.launch("never", freePort(t))
+	if _, err := b.stopID(l.ID, StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var stopped *StoppedError
+	if _, err := Start(t.Context(), b.h, l); !errors.As(err, &stopped) {
+		t.Fatalf("start after stop: %v", err)
+	}
+	if st := b.lookID(l.ID); st.Phase != Absent {
+		t.Errorf("phase %v", st.Phase)
+	}
+}
+
+func TestStart_ConcurrentCallsStartOneProcess(t *testing.T) {
+	b := newBench(t)
+	l := b.launch("race", freePort(t))
+	l.Port = 0 // each call would else refuse the other's listener
+	type answer struct {
+		id  Identity
+		err error
+	}
+	answers := make(chan answer)
+	const calls = 6
+	for range calls {
+		go func() {
+			id, err := Start(t.Context(), b.h, l)
+			answers <- answer{id, err}
+		}()
+	}
+	var first Identity
+	for range calls {
+		a := <-answers
+		if a.err != nil {
+			t.Error(a.err)
+			continue
+		}
+		if first == (Identity{}) {
+			first = a.id
+		}
+		if a.id != first {
+			t.Errorf("identities %+v and %+v", a.id, first)
+		}
+	}
+	if n := len(withRunID(t, l.ID)); n != 1 {
+		t.Errorf("%d processes have the run id", n)
+	}
+}
+
+// withRunID lists living processes with a launch's id in their environment.
+func withRunID(t *testing.T, id string) []int {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, dir := range dirs {
+		raw, err := os.ReadFile(dir + "/environ")
+		if err != nil || !strings.Contains("\x00"+string(raw), "\x00SPECRUN_RUN_ID="+id+"\x00") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil && living(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func TestStart_RefusesAndStartsNothing(t *testing.T) {
+	b := newBench(t)
+	envFile := filepath.Join(t.TempDir(), "env")
+	if err := os.WriteFile(envFile, []byte("A=1\n# note\nno assignment\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Launch){
+		"cwd":      func(l *Launch) { l.Cwd = "/no/such/folder" },
+		"program":  func(l *Launch) { l.Argv[0] = "/no/such/python" },
+		"env_file": func(l *Launch) { l.EnvFile = envFile },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := b.launch("refused-"+name, freePort(t))
+			change(&l)
+			var refused *RefusedError
+			if _, err := Start(t.Context(), b.h, l); !errors.As(err, &refused) || refused.Reason != name {
+				t.Fatalf("start: %v", err)
+			}
+			if name == "env_file" && !strings.Contains(refused.Detail, "line 3") {
+				t.Errorf("detail %q names no line", refused.Detail)
+			}
+			if st := b.lookID(l.ID); st.Phase != Absent {
+				t.Errorf("phase %v", st.Phase)
+			}
+		})
+	}
+}
+
+func TestStart_PortHeldByStrangerIsNamedAndLeftAlone(t *testing.T) {
+	b := newBench(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	var held *PortError
+	if _, err := Start(t.Context(), b.h, b.launch("late", port)); !errors.As(err, &held) {
+		t.Fatalf("start: %v", err)
+	}
+	if held.Holder.PID != os.Getpid() || held.Holder.UID != os.Getuid() || held.Holder.Address != "127.0.0.1" {
+		t.Errorf("holder = %+v, want this process", held.Holder)
+	}
+	proof, err := b.stop("late", StopOptions{})
+	if err != nil || proof.Terminated || len(proof.Killed) > 0 {
+		t.Errorf("stop = %+v, %v", proof, err)
+	}
+}
+
+// The scripts themselves, not only the launcher, under each shell.
+func TestLaunch_UnderEachShell(t *testing.T) {
+	for _, shell := range shells(t) {
+		t.Run(filepath.Base(filepath.Dir(shell)), func(t *testing.T) {
+			b := newBench(t)
+			home := filepath.Dir(b.state)
+			h := remote.Local(remote.LocalConfig{Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, Dir: home, Shell: []string{shell}})
+			defer h.Close()
+			local := b.h
+			defer func() { b.h = local }() // the clean-up runs after h is closed
+			b.h, b.shell = h, shell
+			port := freePort(t)
+			owner := Owner{Launch: b.id("s1"), Controller: "test"}
+			names := []string{PortLease(port), "gpu-all"}
+			if err := AcquireLease(t.Context(), h, b.state, names, owner, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			var held *HeldError
+			if err := AcquireLease(t.Context(), h, b.state, []string{"gpu-0"}, Owner{Launch: "s2"}, time.Minute); !errors.As(err, &held) {
+				t.Errorf("lease of a card of ours: %v", err)
+			}
+			st := b.start(b.launch("s1", port, "--double-fork"))
+			ready, err := b.waitReady(st, port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := FreePort(t.Context(), h, b.state, port, 100); err != nil || got <= port {
+				t.Errorf("free port %d, %v", got, err)
+			}
+			if env, err := Environ(t.Context(), h, st.Identity); err != nil || env["SPECRUN_RUN_ID"] != b.id("s1") {
+				t.Errorf("environment: %v", err)
+			}
+			if _, err := LoginEnv(t.Context(), h); err != nil {
+				t.Error(err)
+			}
+			proof, err := b.stop("s1", StopOptions{Grace: 100 * time.Millisecond})
+			if err != nil || len(proof.Killed) != 1 || living(ready.Listener.PID) || proof.Other != nil {
+				t.Errorf("proof = %+v, %v", proof, err)
+			}
+			if err := ReleaseLease(t.Context(), h, b.state, names, owner); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
