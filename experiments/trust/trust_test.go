@@ -1,0 +1,245 @@
+package trust
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"specrun/experiments/record"
+)
+
+func metric(name, source string, v float64) record.Metric {
+	return record.Metric{Name: name, Source: source, Value: v, N: 1}
+}
+
+// good is a run of two steps that nothing is wrong with: the numbers of the
+// practice host's model.
+func good() Input {
+	return Input{
+		Concurrency: 1, Steps: 2,
+		Metrics: []record.Metric{
+			metric("cycle_total", "profiler", 20.1), metric("accept_len", "profiler", 1.874), metric("accept_len", "server_log", 1.88),
+			metric("tpot_mean", "client", 10.73), metric("gen_throughput", "server_log", 93.0),
+			metric("cycle_draft", "profiler", 1.4), metric("cycle_verify", "profiler", 18.0), metric("cycle_extend", "profiler", 0.7),
+			metric("completed", "client", 3), metric("failed", "client", 0),
+		},
+		Cycles:   &Cycles{Counted: 100, Mixed: 5, MeanBatch: 1},
+		Requests: []Request{{MsPerToken: 10.0, PromptTokens: 100, CachedTokens: 1}, {MsPerToken: 10.1, PromptTokens: 100, CachedTokens: 1}, {MsPerToken: 10.3, PromptTokens: 100, CachedTokens: 1}},
+		Patches:  []string{"profiling-v5"}, PatchLive: Yes, Probe: ProbeEvents,
+		ConfigRead: true, ServerAlive: Yes, CompiledInWindow: No,
+		PromptsSHA: "p", SweepPromptsSHA: "p", OutputsSHA: "o", ShapeOutputsSHA: "o",
+		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5,
+	}
+}
+
+// with sets a metric's value; NaN takes it away.
+func with(in Input, name, source string, v float64) Input {
+	ms := slices.DeleteFunc(slices.Clone(in.Metrics), func(m record.Metric) bool { return m.Name == name && m.Source == source })
+	if !math.IsNaN(v) {
+		ms = append(ms, metric(name, source, v))
+	}
+	in.Metrics = ms
+	return in
+}
+
+func names(ls []record.Label) []string {
+	var out []string
+	for _, l := range ls {
+		out = append(out, l.Name)
+	}
+	return out
+}
+
+func TestAssess_GoodRunHasNoLabelAndPassesAll(t *testing.T) {
+	labels, checks := Assess(good())
+	if len(labels) != 0 {
+		t.Errorf("labels: %+v", labels)
+	}
+	for _, c := range checks {
+		if c.Outcome != record.Pass {
+			t.Errorf("%s: %s: %s", c.Name, c.Outcome, c.Explanation)
+		}
+	}
+}
+
+// Each rule at its limit: the good run lies on the good side of every one.
+func TestAssess_Labels(t *testing.T) {
+	nan := math.NaN()
+	for _, tc := range []struct {
+		name   string
+		change func(*Input)
+		want   []string
+		reason string // a part of the first label's
+	}{
+		{"sync", func(in *Input) { in.Probe = ProbeSync }, []string{SyncProbe}, "profiling-v5"},
+		{"light", func(in *Input) { in.Probe = ProbeLight }, []string{Indicative}, "profiling-v5"},
+		{"light without phases", func(in *Input) {
+			in.Probe = ProbeLight
+			for _, p := range []string{"cycle_draft", "cycle_verify", "cycle_extend"} {
+				*in = with(*in, p, "profiler", nan)
+			}
+		}, nil, ""},
+		{"requests disagree", func(in *Input) { in.Requests[2].MsPerToken = 10.31 }, []string{Noisy}, "3.1 %"},
+		{"a failed request's time does not count", func(in *Input) { in.Requests[2].MsPerToken = 99; in.Requests[2].Failed = true }, nil, ""},
+		{"one request cannot disagree", func(in *Input) { in.Requests = in.Requests[:1] }, nil, ""},
+		{"99 cycles", func(in *Input) { in.Cycles.Counted, in.Cycles.Mixed = 99, 0 }, []string{Short}, "99 cycles"},
+		{"6 of 100 cycles mixed", func(in *Input) { in.Cycles.Mixed = 6 }, []string{MixedBatch}, "6.0 %"},
+		{"a failure by the client's count", func(in *Input) { *in = with(*in, "failed", "client", 1) }, []string{Partial}, "1 of 4"},
+		{"a failure by the requests", func(in *Input) {
+			*in = with(*in, "failed", "client", nan)
+			in.Requests[0].Failed = true
+		}, []string{Partial}, "1 of 3"},
+		{"4 of 300 tokens cached", func(in *Input) { in.Requests[0].CachedTokens = 2 }, []string{CacheWarm}, "4 of 300"},
+		{"cache unknown", func(in *Input) {
+			for i := range in.Requests {
+				in.Requests[i].CachedTokens = -1
+			}
+		}, nil, ""},
+		{"compiled", func(in *Input) { in.CompiledInWindow = Yes }, []string{JIT}, ""},
+		{"mismatch", func(in *Input) { in.Mismatches = []Mismatch{{"tp-size", "8", "4"}, {"a", "1", "2"}} }, []string{ConfigMismatch}, "tp-size: asked 8, is 4; a: asked 1, is 2"},
+		{"patch not seen", func(in *Input) { in.PatchLive = Unknown }, []string{PatchUnverified}, "profiling-v5"},
+		{"patch not there", func(in *Input) { in.PatchLive = No }, []string{PatchUnverified}, "profiling-v5"},
+		{"no patch to see", func(in *Input) { in.Patches, in.PatchLive, in.Probe = nil, Unknown, "" }, nil, ""},
+		{"6 of 100 samples throttled", func(in *Input) { in.ThrottledSamples = 6 }, []string{Throttled}, "6 of 100"},
+		{"tunnel", func(in *Input) { in.OnController = true }, []string{Tunnel}, ""},
+		{"attached", func(in *Input) { in.Attached = true }, []string{Attached}, ""},
+		{"neighbours", func(in *Input) { in.Neighbours = []string{"pid 7 of anna"} }, []string{SharedHost}, "pid 7 of anna"},
+		{"no TOTAL", func(in *Input) { *in = with(*in, "cycle_total", "profiler", nan) }, []string{TotalUnknown}, ""},
+		{"no TOTAL without speculation", func(in *Input) { in.Steps = 0; *in = with(*in, "cycle_total", "profiler", nan) }, nil, ""},
+		{"TOTAL printed as NaN", func(in *Input) { in.Metrics[0].Value = nan }, []string{TotalUnknown}, ""},
+		{"pre-edited", func(in *Input) { in.PreEdited = []string{"/x/eagle_worker.py"} }, []string{PreEdited}, "/x/eagle_worker.py"},
+		{"several, in the order of the table", func(in *Input) {
+			in.SimulatedBecause, in.Imported, in.Cycles.Counted, in.Probe = "practice host", true, 50, ProbeSync
+		}, []string{SyncProbe, Short, MixedBatch, Imported, Simulated}, ""},
+	} {
+		in := good()
+		tc.change(&in)
+		labels, _ := Assess(in)
+		if diff := cmp.Diff(tc.want, names(labels)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		} else if len(labels) > 0 && !strings.Contains(labels[0].Reason, tc.reason) {
+			t.Errorf("%s: reason %q does not contain %q", tc.name, labels[0].Reason, tc.reason)
+		}
+	}
+}
+
+func TestAssessCell(t *testing.T) {
+	for _, tc := range []struct {
+		runs, launches int
+		want           []string
+	}{{0, 0, nil}, {1, 1, []string{Single}}, {3, 1, nil}, {2, 2, []string{FewRounds}}, {5, 5, []string{FewRounds}}, {6, 6, nil}, {12, 6, nil}, {15, 5, []string{FewRounds}}} {
+		if diff := cmp.Diff(tc.want, names(AssessCell(tc.runs, tc.launches))); diff != "" {
+			t.Errorf("%d runs, %d launches (-want +got):\n%s", tc.runs, tc.launches, diff)
+		}
+	}
+}
+
+func TestAssess_Checks(t *testing.T) {
+	nan := math.NaN()
+	set := func(name, source string, v float64) func(*Input) {
+		return func(in *Input) { *in = with(*in, name, source, v) }
+	}
+	for _, tc := range []struct {
+		check  string
+		name   string
+		change func(*Input)
+		want   record.Outcome
+		part   string // of the explanation
+	}{
+		{CheckTPOT, "3 % off passes", set("tpot_mean", "client", 20.1/1.874*1.0299), record.Pass, "3.0 % apart"},
+		{CheckTPOT, "more fails", set("tpot_mean", "client", 20.1/1.874*1.0301), record.Fail, "limit 3.0 %"},
+		{CheckTPOT, "two at a time", func(in *Input) { in.Concurrency = 2 }, record.NotCheckable, "one request"},
+		{CheckTPOT, "batch above 1", func(in *Input) { in.Cycles.MeanBatch = 1.5 }, record.NotCheckable, "1.50"},
+		{CheckTPOT, "baseline", func(in *Input) { in.Steps = 0 }, record.NotCheckable, "no speculation"},
+		{CheckTPOT, "no TPOT", set("tpot_mean", "client", nan), record.NotCheckable, "no tpot_mean"},
+		{CheckTPOT, "no accept length", func(in *Input) {
+			*in = with(with(*in, "accept_len", "profiler", nan), "accept_len", "server_log", nan)
+		}, record.NotCheckable, "no accept_len"},
+		{CheckThroughput, "batch of 4", func(in *Input) {
+			in.Cycles.MeanBatch = 4
+			*in = with(*in, "gen_throughput", "server_log", 4*93.0)
+		}, record.Pass, "server log 372.0"},
+		{CheckThroughput, "half", set("gen_throughput", "server_log", 46), record.Fail, ""},
+		{CheckThroughput, "no profiler", func(in *Input) { in.Cycles = nil }, record.NotCheckable, ""},
+		// The story: drafts counted without the bonus.
+		{CheckAcceptSources, "bonus", set("accept_len", "profiler", 0.88), record.Fail, "does not count the bonus token"},
+		{CheckAcceptSources, "other", set("accept_len", "profiler", 1.5), record.Fail, "limit 5.0 %"},
+		{CheckAcceptSources, "one source", set("accept_len", "server_log", nan), record.NotCheckable, "another source"},
+		{CheckAcceptSources, "requests instead", func(in *Input) {
+			*in = with(with(*in, "accept_len", "server_log", nan), "accept_len", "per_request", 1.87)
+		}, record.Pass, "requests 1.87"},
+		{CheckAcceptRange, "below 1", set("accept_len", "profiler", 0.98), record.Fail, "bonus token is not counted"},
+		{CheckAcceptRange, "nothing accepted", set("accept_len", "profiler", 1), record.Pass, ""},
+		{CheckAcceptRange, "all accepted", set("accept_len", "profiler", 3), record.Pass, ""},
+		{CheckAcceptRange, "more than possible", set("accept_len", "profiler", 3.01), record.Fail, "1 to 3"},
+		{CheckPhases, "more than TOTAL", set("cycle_verify", "profiler", 26), record.Fail, "140 %"},
+		{CheckPhases, "no phases", func(in *Input) {
+			in.Metrics = []record.Metric{metric("cycle_total", "profiler", 20)}
+		}, record.NotCheckable, "no phases"},
+		{CheckTokens, "1 % off passes", func(in *Input) { in.ServerTokens = 1010 }, record.Pass, "server 1010"},
+		{CheckTokens, "foreign traffic", func(in *Input) { in.ServerTokens = 2000 }, record.Fail, "50.0 %"},
+		{CheckTokens, "unknown", func(in *Input) { in.ServerTokens = 0 }, record.NotCheckable, "no tokens of the server"},
+		{CheckRequests, "one failed", set("failed", "client", 1), record.Fail, "3 of 4"},
+		{CheckRequests, "failures, but not of how many", func(in *Input) {
+			*in = with(with(*in, "failed", "client", 2), "completed", "client", nan)
+		}, record.Fail, "2 requests failed"},
+		{CheckRequests, "nothing known", func(in *Input) { in.Metrics, in.Requests = nil, nil }, record.NotCheckable, ""},
+		{CheckCycles, "too few", func(in *Input) { in.Cycles.Counted = 99 }, record.Fail, "99"},
+		{CheckCycles, "no profiler", func(in *Input) { in.Cycles = nil }, record.NotCheckable, ""},
+		{CheckCache, "warm", func(in *Input) { in.Requests[1].CachedTokens = 90 }, record.Fail, "92 of 300"},
+		{CheckCache, "silent server", func(in *Input) { in.Requests = nil }, record.NotCheckable, ""},
+		{CheckConfig, "differs", func(in *Input) { in.Mismatches = []Mismatch{{"tp-size", "8", "4"}} }, record.Fail, "asked 8, is 4"},
+		{CheckConfig, "unread", func(in *Input) { in.ConfigRead = false }, record.NotCheckable, ""},
+		{CheckPatch, "unknown", func(in *Input) { in.PatchLive = Unknown }, record.NotCheckable, "profiling-v5"},
+		{CheckPatch, "not loaded", func(in *Input) { in.PatchLive = No }, record.Fail, "without profiling-v5"},
+		{CheckPatch, "none", func(in *Input) { in.Patches = nil }, record.NotCheckable, "no patches"},
+		{CheckAlive, "ended", func(in *Input) { in.ServerAlive = No }, record.Fail, "ended"},
+		{CheckAlive, "unknown", func(in *Input) { in.ServerAlive = Unknown }, record.NotCheckable, ""},
+		{CheckPrompts, "others", func(in *Input) { in.PromptsSHA = "q" }, record.Fail, "other prompts"},
+		{CheckPrompts, "first run", func(in *Input) { in.SweepPromptsSHA = "" }, record.NotCheckable, ""},
+		{CheckOutputs, "others", func(in *Input) { in.OutputsSHA = "q" }, record.Fail, "other greedy outputs"},
+		{CheckOutputs, "simulated", func(in *Input) { in.SimulatedBecause = "practice host" }, record.NotCheckable, "simulated"},
+	} {
+		in := good()
+		tc.change(&in)
+		_, checks := Assess(in)
+		i := slices.IndexFunc(checks, func(c record.TrustCheck) bool { return c.Name == tc.check })
+		if i < 0 {
+			t.Errorf("%s, %s: not among the checks", tc.check, tc.name)
+			continue
+		}
+		if c := checks[i]; c.Outcome != tc.want || !strings.Contains(c.Explanation, tc.part) {
+			t.Errorf("%s, %s: %s: %q; want %s with %q", tc.check, tc.name, c.Outcome, c.Explanation, tc.want, tc.part)
+		}
+	}
+}
+
+// With nothing known nothing passes and nothing fails, and every check is there.
+func TestAssess_NothingKnown(t *testing.T) {
+	_, all := Assess(good())
+	labels, checks := Assess(Input{})
+	if len(labels) != 0 || len(checks) != len(all) {
+		t.Errorf("labels %+v, %d checks of %d", labels, len(checks), len(all))
+	}
+	for _, c := range checks {
+		if c.Outcome != record.NotCheckable || c.Explanation == "" || strings.Contains(c.Explanation, "\n") || !math.IsNaN(c.Left) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestLabels_TableIsWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range Labels() {
+		if seen[l.Name] || l.Meaning == "" || l.Rule == "" || l.Advice == "" || l.Advice != Advice(l.Name) {
+			t.Errorf("row %+v", l)
+		}
+		seen[l.Name] = true
+	}
+	if len(seen) != 21 || Advice("no such label") != "" {
+		t.Errorf("%d labels", len(seen))
+	}
+}
