@@ -11,7 +11,7 @@ import (
 
 // Diff reads two runs, by id or prefix, and gives the facts of provenance that
 // differ between them, sorted by group and key. No difference gives none.
-func (s *Store) Diff(ctx context.Context, a, b string) (left, right RunView, diff []record.Difference, err error) {
+func (s *Store) Diff(ctx context.Context, a, b string) (left, right record.RunView, diff []record.Difference, err error) {
 	if left, err = s.Run(ctx, a); err != nil {
 		return left, right, nil, fmt.Errorf("diff: %w", err)
 	}

@@ -18,18 +18,8 @@ type SweepFilter struct {
 	Limit  int // newest first; 0 = all
 }
 
-// SweepRow is a sweep with its progress.
-type SweepRow struct {
-	Sweep  record.Sweep // without Spec and Plan
-	Cells  int
-	Slots  int
-	Done   int      // slots with a run that is done
-	Failed int      // slots with a run that failed
-	Hosts  []string // that its launches used, sorted
-}
-
 // ListSweeps lists sweeps, newest first.
-func (s *Store) ListSweeps(ctx context.Context, f SweepFilter) ([]SweepRow, error) {
+func (s *Store) ListSweeps(ctx context.Context, f SweepFilter) ([]record.SweepRow, error) {
 	var w where
 	w.equal("sweep.name", f.Name)
 	w.in("sweep.kind", f.Kinds)
@@ -43,10 +33,10 @@ func (s *Store) ListSweeps(ctx context.Context, f SweepFilter) ([]SweepRow, erro
 		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'done'),
 		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'failed')
 		FROM sweep` + w.clause() + ` ORDER BY sweep.ord DESC` + w.limit(f.Limit)
-	var out []SweepRow
+	var out []record.SweepRow
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		var err error
-		out, err = collect(ctx, tx, func(rows *sql.Rows) (r SweepRow, err error) {
+		out, err = collect(ctx, tx, func(rows *sql.Rows) (r record.SweepRow, err error) {
 			err = rows.Scan(&r.Sweep.ID, &r.Sweep.Name, &r.Sweep.Kind, &r.Sweep.PlanSHA, &r.Sweep.State,
 				&r.Sweep.CreatedUs, &r.Sweep.EndedUs, &r.Cells, &r.Slots, &r.Done, &r.Failed)
 			return r, err
@@ -79,20 +69,8 @@ type RunFilter struct {
 	Limit   int    // newest first; 0 = all
 }
 
-// RunRow is a run with what a list shows of it.
-type RunRow struct {
-	SweepID   string
-	SweepName string
-	Kind      string // of the sweep
-	Cell      record.Cell
-	Slot      record.Slot
-	Run       record.Run
-	Metrics   []record.Metric
-	Labels    []record.Label
-}
-
 // ListRuns lists runs, newest first.
-func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]RunRow, error) {
+func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]record.RunRow, error) {
 	var w where
 	w.equal("sweep.id", f.SweepID)
 	w.equal("sweep.name", f.Name)
@@ -106,7 +84,7 @@ func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]RunRow, error) {
 		run.id, run.attempt, run.launch_id, run.host, run.state, run.class, run.reason, run.start_us, run.end_us
 		FROM run JOIN slot ON slot.id = run.slot_id JOIN cell ON cell.id = slot.cell_id
 		JOIN sweep ON sweep.id = cell.sweep_id` + w.clause() + ` ORDER BY run.ord DESC` + w.limit(f.Limit)
-	var out []RunRow
+	var out []record.RunRow
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		var err error
 		out, err = collect(ctx, tx, scanRunRow, query, w.args...)
@@ -138,8 +116,8 @@ func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]RunRow, error) {
 	return out, nil
 }
 
-func scanRunRow(rows *sql.Rows) (RunRow, error) {
-	var r RunRow
+func scanRunRow(rows *sql.Rows) (record.RunRow, error) {
+	var r record.RunRow
 	var params string
 	var baseline int
 	err := rows.Scan(&r.SweepID, &r.SweepName, &r.Kind,

@@ -52,22 +52,10 @@ func (s *Store) View(ctx context.Context, sweepID string) (record.SweepView, err
 	return v, nil
 }
 
-// RunView is all that is stored of one run.
-type RunView struct {
-	Sweep     record.Sweep
-	Cell      record.Cell
-	Slot      record.Slot
-	Launch    record.Launch
-	Run       record.Run
-	Data      record.RunData
-	Events    []record.Event    // of the whole launch, in the order in which they came
-	Artifacts []record.Artifact // of the run and of its launch
-}
-
 // Run reads one run by its id or an unambiguous beginning of it. It fails with
 // ErrNotFound or *AmbiguousError.
-func (s *Store) Run(ctx context.Context, idOrPrefix string) (RunView, error) {
-	var v RunView
+func (s *Store) Run(ctx context.Context, idOrPrefix string) (record.RunView, error) {
+	var v record.RunView
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		id, err := resolve(ctx, tx, "run", idOrPrefix)
 		if err != nil {
@@ -102,7 +90,7 @@ func (s *Store) Run(ctx context.Context, idOrPrefix string) (RunView, error) {
 		return err
 	})
 	if err != nil {
-		return RunView{}, fmt.Errorf("read run: %w", err)
+		return record.RunView{}, fmt.Errorf("read run: %w", err)
 	}
 	return v, nil
 }
