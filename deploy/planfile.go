@@ -1,0 +1,372 @@
+package deploy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"specrun/patches"
+)
+
+// file plans one real file.
+func (b *planner) file(filePath string) error {
+	k, err := b.facts.know(filePath)
+	if err != nil {
+		return err
+	}
+	have := k.stack()
+	want := b.desired(filePath, have)
+	f := PlannedFile{Path: filePath, Link: b.links[filePath], Verdict: k.verdict, Action: Keep,
+		Pre: orNone(k.file), Before: layerNames(have), After: layerNames(want), read: "none"}
+	if k.ledger != nil {
+		f.read = k.doc.SHA256
+	}
+	f.Post, f.old = f.Pre, k.file.Content
+	settled := k.verdict != Edited && k.verdict != Missing && slices.EqualFunc(have, want, Layer.same)
+	stale := k.ledger != nil && len(k.ledger.Stack) > 0 && len(have) == 0
+	if settled && !(stale && len(want) == 0) {
+		if len(want) > 0 {
+			if err := b.intact(k); err != nil {
+				return err
+			}
+		}
+		b.plan.Files = append(b.plan.Files, f)
+		return nil
+	}
+	if err := b.facts.claimable(k); err != nil {
+		return err
+	}
+	if err := b.content(&f, k, want); err != nil {
+		return err
+	}
+	if f.tx.Stage != "-" {
+		if err := b.replaceable(k); err != nil {
+			return err
+		}
+	}
+	if err := b.record(&f, k, want); err != nil {
+		return err
+	}
+	b.plan.Files = append(b.plan.Files, f)
+	return nil
+}
+
+// intact checks that what the ledger says is on the file can still be undone.
+func (b *planner) intact(k known) error {
+	if _, ok := k.state.Blobs[k.ledger.PristineSHA256]; !ok && len(k.ledger.Stack) > 0 {
+		b.note("%s: its pristine content %s is no longer in %s/blobs", k.file.Path, short(k.ledger.PristineSHA256), k.state.Path)
+	}
+	return nil
+}
+
+// desired is the stack that the change wants on a file.
+func (b *planner) desired(filePath string, have []Layer) []Layer {
+	var want []Layer
+	if !b.change.SetExact && !b.change.RemoveAll {
+		for _, l := range have {
+			if !slices.Contains(b.change.Remove, l.Name) {
+				want = append(want, l)
+			}
+		}
+	}
+	for _, w := range b.wanted[filePath] {
+		l := w.layer()
+		at := slices.IndexFunc(want, func(x Layer) bool { return x.Name == l.Name })
+		if at >= 0 {
+			if !want[at].same(l) {
+				want[at] = l
+			}
+			continue
+		}
+		want = append(want, l)
+	}
+	for i, l := range want { // keep who applied it and when
+		if at := slices.IndexFunc(have, l.same); at >= 0 {
+			want[i] = have[at]
+		}
+	}
+	return want
+}
+
+// content decides what a file will hold.
+func (b *planner) content(f *PlannedFile, k known, want []Layer) error {
+	pristine, action, err := b.pristine(f, k, want)
+	if err != nil {
+		return err
+	}
+	f.Action = action
+	if action == Forget {
+		f.tx.Stage = "-"
+		return nil
+	}
+	layers, err := b.layers(k, want)
+	if err != nil {
+		return err
+	}
+	out, err := patches.Stack(pristine, layers)
+	if err != nil {
+		return &ConflictError{Host: b.facts.Host, Path: f.Path, Err: err}
+	}
+	f.new, f.Post = out, hashBytes(out)
+	f.Action = Patch
+	if len(want) == 0 {
+		f.Action = Restore
+	}
+	f.tx.Stage = path.Dir(f.Path) + "/.specrun-" + b.plan.ID + "/" + path.Base(f.Path)
+	if f.Post == f.Pre { // the bytes are right, the ledger is not
+		f.tx.Stage = "-"
+	}
+	return nil
+}
+
+// pristine finds the bytes that the stack is built on, or that there is
+// nothing to build.
+func (b *planner) pristine(f *PlannedFile, k known, want []Layer) ([]byte, Action, error) {
+	drift := &DriftError{Host: b.facts.Host, Path: f.Path, Verdict: k.verdict, Got: f.Pre}
+	switch k.verdict {
+	case Missing:
+		if len(want) > 0 {
+			return nil, "", drift
+		}
+		f.Post = "none"
+		b.note("%s is gone: only its ledger changes", f.Path)
+		return nil, Forget, nil
+	case Pristine, PreEdited:
+		if len(want) == 0 {
+			b.note("%s has lost its patches already: only its ledger changes", f.Path)
+			return nil, Forget, nil
+		}
+		dirty := k.file.Git != nil && k.file.Git.State == "modified"
+		if dirty && !b.options.AllowDirty {
+			return nil, "", drift
+		}
+		if k.verdict == PreEdited {
+			b.note("%s differs from the release already, not by specrun; that content counts as pristine", f.Path)
+		}
+		return k.file.Content, "", nil
+	case Edited:
+		drift.Want = k.ledger.CurrentSHA256
+		if !b.options.Force {
+			return nil, "", drift
+		}
+		b.note("%s was edited; that content is kept as %s/blobs/%s", f.Path, k.state.Path, f.Pre)
+	case Foreign:
+		if !b.options.Force {
+			return nil, "", drift
+		}
+		b.note("%s held a patch that no ledger knows; that content is kept as %s/blobs/%s", f.Path, k.state.Path, f.Pre)
+		out, err := cutFences(k.file.Content)
+		if err != nil {
+			return nil, "", &ConflictError{Host: b.facts.Host, Path: f.Path, Err: err, Next: "reinstall its package"}
+		}
+		return out, "", nil
+	}
+	content := k.state.Blobs[k.ledger.PristineSHA256]
+	if hashBytes(content) != k.ledger.PristineSHA256 {
+		return nil, "", &ConflictError{Host: b.facts.Host, Path: f.Path,
+			Reason: fmt.Sprintf("its pristine content %s is no longer in %s/blobs", short(k.ledger.PristineSHA256), k.state.Path),
+			Next:   "reinstall its package"}
+	}
+	return content, "", nil
+}
+
+// cutFences takes all appended blocks off, the last one first.
+func cutFences(content []byte) ([]byte, error) {
+	out := bytes.Clone(content)
+	for {
+		fences, err := patches.FindFence(out)
+		if err != nil {
+			return nil, err
+		}
+		if len(fences) == 0 {
+			return out, nil
+		}
+		out = fences[len(fences)-1].Cut(out)
+	}
+}
+
+// layers loads the patches of a stack: new ones are at hand, old ones come
+// whole from the host, so that no local copy of them is needed.
+func (b *planner) layers(k known, want []Layer) ([]patches.Layer, error) {
+	var out []patches.Layer
+	for _, l := range want {
+		i := slices.IndexFunc(b.wanted[k.file.Path], func(w wantedLayer) bool { return w.layer().same(l) })
+		if i >= 0 {
+			w := b.wanted[k.file.Path][i]
+			out = append(out, patches.Layer{Patch: w.patch, Target: w.target})
+			if _, there := k.state.Blobs[l.Blob]; !there {
+				data, err := w.patch.Marshal()
+				if err != nil {
+					return nil, err
+				}
+				b.plan.blobs[l.Blob] = data
+			}
+			continue
+		}
+		blob := k.state.Blobs[l.Blob]
+		if hashBytes(blob) != l.Blob {
+			return nil, &ConflictError{Host: b.facts.Host, Path: k.file.Path,
+				Reason: fmt.Sprintf("the patch %s, which stays on it, is no longer in %s/blobs", l.Name, k.state.Path),
+				Next:   "roll all patches of the file back"}
+		}
+		p, err := patches.Unmarshal(blob)
+		if err != nil {
+			return nil, &ConflictError{Host: b.facts.Host, Path: k.file.Path, Reason: "the patch " + l.Name + ", which stays on it, cannot be read", Err: err,
+				Next: "a newer specrun may have applied it: use that one, or roll all patches of the file back"}
+		}
+		at := slices.IndexFunc(p.Targets, func(t patches.Target) bool { return t.Name() == l.Target })
+		if at < 0 {
+			return nil, &LedgerError{Host: b.facts.Host, Path: k.state.Path + "/files/" + k.doc.Name, Err: fmt.Errorf("patch %s has no target %s", l.Name, l.Target)}
+		}
+		out = append(out, patches.Layer{Patch: p, Target: p.Targets[at]})
+	}
+	return out, nil
+}
+
+// replaceable checks what would make replacing the file fail half way.
+func (b *planner) replaceable(k known) error {
+	file, folder := k.file, path.Dir(k.file.Path)
+	if err := cleanPath(file.Path); err != nil {
+		return &ConflictError{Host: b.facts.Host, Path: file.Path, Err: err}
+	}
+	no := func(reason, next string) error {
+		return &ConflictError{Host: b.facts.Host, Path: file.Path, Reason: reason, Next: next}
+	}
+	switch {
+	case file.Mount.Point == file.Path:
+		return no("it is bind-mounted by itself, so it cannot be replaced in one step", "patch the file that is mounted there, or inside the container before it is mounted")
+	case file.Mount.ReadOnly:
+		return no("its file system is mounted read-only at "+file.Mount.Point, "use an environment on a writable file system")
+	case file.Frozen || file.Folder.Frozen:
+		return no("it or its folder has the immutable or append-only attribute", "chattr -i -a it, or leave it alone: someone set that on purpose")
+	case !file.Folder.Writable:
+		return no(fmt.Sprintf("user %s cannot write to its folder, which belongs to %s", b.facts.User, file.Folder.Owner), "act as "+file.Folder.Owner)
+	case file.Folder.Sticky:
+		return no(fmt.Sprintf("its folder lets only %s replace it", file.Owner), "act as "+file.Owner)
+	case !file.CanChown:
+		return no(fmt.Sprintf("it belongs to %s and user %s could not give the new file back", file.Owner, b.facts.User), "act as "+file.Owner)
+	case len(file.CacheStuck) > 0:
+		return no("a compiled copy would be used instead and cannot be removed: "+strings.Join(file.CacheStuck, ", "), "have its owner remove it")
+	}
+	if file.Links > 1 {
+		b.note("%s has %d hard links (an installer's cache): only this one changes", file.Path, file.Links)
+	}
+	if len(file.CacheFolders) > 0 {
+		prefix := strings.TrimSuffix(file.CacheFolders[0], folder)
+		b.plan.cachePrefix = prefix
+	}
+	return nil
+}
+
+// record makes the file's ledger and its part of the transaction.
+func (b *planner) record(f *PlannedFile, k known, want []Layer) error {
+	now := hostMicros(b.facts.Now)
+	l := Ledger{Schema: ledgerSchema, Path: f.Path, PristineSHA256: f.Pre, PristineVerdict: k.verdict, PristineMtimeNs: k.file.MtimeNs}
+	rebase := k.ledger == nil || len(k.ledger.Stack) == 0 || k.verdict == Pristine || k.verdict == PreEdited
+	if k.ledger != nil {
+		l.LastMtime, l.History = k.ledger.LastMtime, k.ledger.History
+		if !rebase || f.Action == Forget {
+			l.PristineSHA256, l.PristineVerdict, l.PristineMtimeNs = k.ledger.PristineSHA256, k.ledger.PristineVerdict, k.ledger.PristineMtimeNs
+		}
+	}
+	if k.verdict == Foreign {
+		base, err := cutFences(k.file.Content)
+		if err != nil {
+			return err
+		}
+		l.PristineSHA256, l.PristineVerdict = hashBytes(base), PreEdited
+		if r := k.file.Release; r != nil && r.SHA256 == l.PristineSHA256 {
+			l.PristineVerdict = Pristine
+		}
+		b.plan.blobs[l.PristineSHA256] = base
+	}
+	l.Python, l.Stack, l.CurrentSHA256 = b.facts.Interpreter, slices.Clone(want), f.Post
+	for i := range l.Stack {
+		if l.Stack[i].AppliedUs == 0 {
+			l.Stack[i].AppliedUs, l.Stack[i].By = now, b.plan.controller
+		}
+		if e := b.facts.engineOf(l.Stack[i].Target); e.Name != "" {
+			l.Engine, l.EngineVersion = e.Name, e.Version
+		}
+	}
+	if l.Stack == nil {
+		l.Stack = []Layer{}
+	}
+	entry := Entry{AtUs: now, Tx: b.plan.ID, By: b.plan.controller, Action: f.Action, Pre: f.Pre, Post: f.Post, Patches: layerNames(want)}
+	if k.verdict == Edited || k.verdict == Foreign {
+		entry.Kept = f.Pre
+	}
+	l.History = append(slices.Clone(l.History), entry)
+	l.History = l.History[max(0, len(l.History)-historyLimit):]
+
+	f.tx = txFile{Path: f.Path, Stage: f.tx.Stage, Pre: f.Pre, Post: f.Post, ID: fileID(f.Path), Patched: len(want) > 0,
+		UndoMtime: k.file.MtimeNs, Check: f.Action == Patch && strings.HasSuffix(f.Path, ".py")}
+	if f.Action == Restore && f.Post == l.PristineSHA256 && l.PristineMtimeNs != 0 {
+		// The old time is safe: patched content always had another second.
+		f.tx.Mtime = l.PristineMtimeNs
+	} else {
+		// Python takes a compiled copy for good when size and whole second agree.
+		l.LastMtime = max(int64(b.facts.Now), k.file.MtimeNs/1e9+1, l.PristineMtimeNs/1e9+1, l.LastMtime+1)
+		f.tx.Mtime = l.LastMtime * 1e9
+	}
+	data, err := l.encode()
+	if err != nil {
+		return err
+	}
+	f.ledger = data
+	return nil
+}
+
+// checkSpace compares what will be written with what is free: new contents
+// beside the old ones, and what is kept in the state folder.
+func (b *planner) checkSpace() error {
+	type need struct {
+		bytes, inodes int64
+		space         Space
+		path          string
+	}
+	const margin = 64 << 10 // blocks, folders, the plan itself
+	needs := map[uint64]*need{}
+	add := func(s Space, where string, size int) {
+		n := needs[s.Device]
+		if n == nil {
+			n = &need{bytes: margin, inodes: 8, space: s, path: where}
+			needs[s.Device] = n
+		}
+		n.bytes += int64(size) + 4096
+		n.inodes++
+	}
+	state := b.facts.state(b.plan.StateDir)
+	if state == nil || b.plan.Empty() {
+		return nil
+	}
+	for _, f := range b.plan.Files {
+		if f.Action == Keep {
+			continue
+		}
+		add(state.Space, state.Path, len(f.old)+len(f.ledger))
+		if file := b.facts.file(f.Path); file != nil && f.tx.Stage != "-" {
+			add(file.Folder.Space, path.Dir(f.Path), len(f.new))
+		}
+	}
+	for _, blob := range b.plan.blobs {
+		add(state.Space, state.Path, len(blob))
+	}
+	var errs []error
+	for _, n := range needs {
+		if n.space.Free >= 0 && n.space.Free < n.bytes || n.space.Inodes >= 0 && n.space.Inodes < n.inodes {
+			errs = append(errs, &DiskFullError{Host: b.facts.Host, Path: n.path, Mount: n.path, FreeBytes: n.space.Free, FreeInodes: n.space.Inodes})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func orNone(f *FileFacts) string {
+	if !f.Exists {
+		return "none"
+	}
+	return f.SHA256
+}

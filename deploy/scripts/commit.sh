@@ -1,0 +1,295 @@
+# Changes files: all of them or, when anything is not as planned, none.
+#
+# In: mode (new, forward, back, tidy), state, tx, take, force, user, host_id,
+#   files    groups of eight: path, stage, pre, post, mtime, check, id, patched
+#   folders  groups of three: key, folder, claim (make, none)
+#   ledgers  groups of two: id, hash of the ledger that the plan read, or none
+#   saved_sums pre_sums post_sums   lines for sha256sum -c
+#   journal  one line
+#   python, seal, seal_files   what checks and seals the staged files
+#   leftovers   mode tidy only: ids of transactions that began nothing
+#
+# The commit point is the renaming of tx/<id> to tx/<id>.prepared. Before it
+# nothing outside our own places has changed and cleanup takes those away; from
+# it on any later command finishes or undoes the work.
+main() {
+	umask 077
+	[ ! -g "$state" ] || umask 007
+	[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot_id </proc/sys/kernel/random/boot_id
+	held=
+	locked=no
+	point=before
+	each_folder take_lock
+	locked=yes
+	"run_$mode"
+}
+
+run_new() {
+	txdir=$state/tx/$tx
+	[ -d "$txdir" ] || fail 75 stage-gone "path $txdir"
+	each_folder check_open
+	each_folder check_claim
+	each_file save_pre
+	sums_hold "$saved_sums" || fail 76 saved-copy "path $txdir/blobs"
+	seal_all
+	each_ledger check_ledger
+	sums_hold "$pre_sums" || each_file check_pre
+	mv -f "$txdir"/blobs/* "$state/blobs" || fail 73 unwritable "path $state/blobs"
+	mv "$txdir" "$txdir.prepared" || fail 73 unwritable "path $state/tx"
+	trap '' HUP INT TERM
+	point=after
+	each_file move
+	finish
+}
+
+run_forward() {
+	txdir=$state/tx/$tx
+	[ -d "$txdir.prepared" ] || settled
+	point=after
+	each_file classify
+	each_file stage_there
+	trap '' HUP INT TERM
+	each_file move
+	finish
+}
+
+run_back() {
+	txdir=$state/tx/$tx
+	[ -d "$txdir.prepared" ] || settled
+	point=after
+	each_file classify
+	each_file stage_back
+	txdir=$txdir.prepared
+	seal_all
+	txdir=$state/tx/$tx
+	trap '' HUP INT TERM
+	each_file move
+	each_file check_back
+	mv "$txdir.prepared" "$txdir.done"
+	each_folder drop_claim
+	sweep_up
+	echo "result back"
+}
+
+run_tidy() {
+	for tx in $leftovers; do
+		txdir=$state/tx/$tx
+		[ -d "$txdir.prepared" ] || sweep_up
+	done
+	each_folder drop_claim
+	echo "result tidy"
+}
+
+# settled ends well: another command has finished this transaction.
+settled() {
+	echo "result settled"
+	exit 0
+}
+
+finish() {
+	sums_hold "$post_sums" || each_file check_post
+	each_file write_ledger
+	[ -z "$journal" ] || printf '%s\n' "$journal" >>"$state/journal.jsonl"
+	mv "$txdir.prepared" "$txdir.done" || fail 77 half-done "path $txdir.prepared"
+	each_folder drop_claim
+	sweep_up
+	echo "result forward"
+}
+
+# --- for each ----------------------------------------------------------------
+
+each_file() {
+	step=$1
+	eval "set -- $files"
+	while [ $# -gt 0 ]; do
+		path=$1 stage=$2 pre=$3 post=$4 mtime=$5 check=$6 id=$7 patched=$8
+		folder=${path%/*}
+		"$step"
+		shift 8
+	done
+}
+
+each_folder() {
+	step=$1
+	eval "set -- $folders"
+	while [ $# -gt 0 ]; do
+		key=$1 folder=$2 claim=$3
+		"$step"
+		shift 3
+	done
+}
+
+each_ledger() {
+	step=$1
+	eval "set -- $ledgers"
+	while [ $# -gt 0 ]; do
+		id=$1 want=$2
+		"$step"
+		shift 2
+	done
+}
+
+# --- checks ------------------------------------------------------------------
+
+take_lock() {
+	lock_take "install-$key" "$folder"
+}
+
+# A transaction that another command left open comes first.
+check_open() {
+	for open in "$state"/tx/*.prepared; do
+		[ ! -e "$open/folder-$key" ] || fail 75 open "path $open"
+	done
+}
+
+# The claim says whose ledger counts here. It appears with its content, or
+# not at all; where links are not possible, by exclusive creation.
+check_claim() {
+	[ "$claim" = make ] || return 0
+	mkdir -p "$state/claims/$key" || fail 73 unwritable "path $state/claims"
+	[ -e "$folder/.specrun-claim" ] || link_claim || :
+	claim_reads
+	[ "$claim_state" = "$state" ] || fail 4 claimed "path $folder" "user $claim_user" "state $claim_state"
+}
+
+link_claim() {
+	ln "$folder/.specrun-$tx/claim" "$folder/.specrun-claim" 2>/dev/null && return 0
+	umask 022
+	(set -C; cat "$folder/.specrun-$tx/claim" >"$folder/.specrun-claim") 2>/dev/null
+	umask 077
+}
+
+claim_reads() {
+	claim_user=
+	claim_state=
+	{ read -r claim_user && read -r claim_state; } <"$folder/.specrun-claim" || :
+}
+
+hash_of() {
+	sum=none
+	[ ! -f "$1" ] || sum=$(sha256sum <"$1") || sum=unreadable
+	sum=${sum%% *}
+}
+
+sums_hold() {
+	[ -z "$1" ] || printf '%s\n' "$1" | sha256sum -c >/dev/null 2>&1
+}
+
+check_pre() {
+	hash_of "$path"
+	[ "$sum" = "$pre" ] || fail 74 drift "path $path" "want $pre" "got $sum"
+}
+
+check_post() {
+	hash_of "$path"
+	[ "$sum" = "$post" ] || fail 77 half-done "path $path" "want $post" "got $sum"
+}
+
+check_back() {
+	hash_of "$path"
+	[ "$sum" = "$pre" ] || fail 77 half-done "path $path" "want $pre" "got $sum"
+}
+
+check_ledger() {
+	hash_of "$state/files/$id.json"
+	[ "$sum" = "$want" ] || fail 74 ledger-drift "path $state/files/$id.json" "want $want" "got $sum"
+}
+
+# classify refuses content that is neither old nor new. With force it is kept
+# as a blob and counts as old.
+classify() {
+	hash_of "$path"
+	[ "$sum" != "$pre" ] && [ "$sum" != "$post" ] || return 0
+	[ "$force" = yes ] && [ "$sum" != none ] || fail 4 third "path $path" "pre $pre" "post $post" "got $sum"
+	cp "$path" "$txdir.prepared/$sum" || fail 73 unwritable "path $txdir.prepared"
+	mv "$txdir.prepared/$sum" "$state/blobs/$sum"
+}
+
+stage_there() {
+	hash_of "$path"
+	[ "$sum" != "$post" ] || return 0
+	hash_of "$stage"
+	[ "$sum" = "$post" ] || fail 74 stage-gone "path $stage"
+}
+
+# --- steps -------------------------------------------------------------------
+
+# save_pre keeps what a file holds now, by its hash.
+save_pre() {
+	[ "$pre" != none ] || return 0
+	cp "$path" "$txdir/blobs/$pre" || fail 74 drift "path $path" "want $pre" "got unreadable"
+}
+
+# seal_all gives the staged files owner, mode and times of those they replace,
+# checks that they compile and writes all of it to the disk, in one
+# interpreter start.
+seal_all() {
+	eval "set -- $seal_files"
+	"$python" -I -S -B -W ignore -c "$seal" "$txdir" "$state" "$@" || fail 76 not-sealed
+}
+
+stage_back() {
+	hash_of "$path"
+	[ "$sum" != "$pre" ] || return 0
+	hash_of "$state/blobs/$pre"
+	[ "$sum" = "$pre" ] || fail 77 no-blob "path $path" "blob $state/blobs/$pre"
+	mkdir -p "${stage%/*}" || fail 73 unwritable "path $folder"
+	cp "$state/blobs/$pre" "$stage" || fail 73 unwritable "path $stage"
+}
+
+# move puts one staged file in place; a compiled copy of the old content must
+# be used neither before nor after.
+move() {
+	[ "$stage" != - ] && [ -e "$stage" ] || return 0
+	drop_cached
+	mv -f "$stage" "$path" || fail 77 half-done "path $path"
+	drop_cached
+}
+
+drop_cached() {
+	name=${path##*/}
+	for cached in "$folder/__pycache__/${name%.py}".*.pyc "${cache_prefix:-/nonexistent}$folder/${name%.py}".*.pyc; do
+		[ ! -e "$cached" ] || rm -f "$cached" || :
+	done
+}
+
+write_ledger() {
+	[ ! -e "$txdir.prepared/ledger-$id" ] || mv -f "$txdir.prepared/ledger-$id" "$state/files/$id.json" || fail 77 half-done "path $state/files/$id.json"
+	folder_key
+	if [ "$patched" = yes ]; then
+		: >"$state/claims/$key/$id"
+	else
+		rm -f "$state/claims/$key/$id"
+	fi
+}
+
+# drop_claim gives a folder back once nothing in it is patched.
+drop_claim() {
+	for open in "$state"/tx/*.prepared; do
+		[ ! -e "$open/folder-$key" ] || return 0
+	done
+	rmdir "$state/claims/$key" 2>/dev/null || :
+	[ ! -d "$state/claims/$key" ] || return 0
+	claim_reads 2>/dev/null
+	[ "$claim_state" != "$state" ] || rm -f "$folder/.specrun-claim"
+}
+
+sweep_up() {
+	each_folder sweep_stage
+	rm -rf "$txdir.done" "$txdir"
+}
+
+sweep_stage() {
+	[ ! -d "$folder/.specrun-$tx" ] || rm -rf "$folder/.specrun-$tx"
+}
+
+cleanup() {
+	[ "$point" != before ] || [ "$mode" != new ] || abandon
+	lock_release
+}
+
+abandon() {
+	txdir=$state/tx/$tx
+	sweep_up
+	[ "$locked" != yes ] || each_folder drop_claim
+}

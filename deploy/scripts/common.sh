@@ -1,0 +1,33 @@
+# Shared by all scripts of this package.
+
+# fail CODE KIND [LINE...]: says what happened, one value a line, and ends.
+fail() {
+	fail_code=$1
+	echo "error $2"
+	shift 2
+	for fail_line in "$@"; do
+		printf '%s\n' "$fail_line"
+	done
+	exit "$fail_code"
+}
+
+# expand PATH: "~" and "~/x" become paths below the home folder.
+expand() {
+	case $1 in
+	"~") printf '%s\n' "$HOME" ;;
+	"~/"*) printf '%s\n' "$HOME/${1#"~/"}" ;;
+	*) printf '%s\n' "$1" ;;
+	esac
+}
+
+# host_identity sets host_id (machine and PID namespace: what must be equal for
+# a pid to mean the same process) and boot_id.
+host_identity() {
+	host_id=
+	for id_file in /etc/machine-id /var/lib/dbus/machine-id /proc/sys/kernel/hostname; do
+		[ -n "$host_id" ] || [ ! -r "$id_file" ] || read -r host_id <"$id_file" || host_id=
+	done
+	host_id="$host_id/$(readlink /proc/self/ns/pid)"
+	boot_id=
+	[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot_id </proc/sys/kernel/random/boot_id
+}

@@ -1,0 +1,40 @@
+# Prints the facts of one host: a thin wrapper around one interpreter start.
+# Reads only. In: python state_dir cwd exports probe mark request engines
+# fallback (yes: any python3 will do when none is named).
+main() {
+	host_identity
+	user=$(id -un 2>/dev/null) || user=$(id -u)
+	state=$(expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}")
+	python=$(expand "$python")
+	[ -n "$python" ] || [ "$fallback" = no ] || python=$(command -v python3) || python=
+	[ -n "$python" ] || no_interpreter "none was named"
+	home=$HOME
+	folder=$(expand "$cwd")
+	[ -z "$folder" ] || cd "$folder" || fail 66 no-folder "path $folder"
+	eval "$exports"
+	case $python in */*) [ -x "$python" ] ;; *) command -v "$python" >/dev/null ;; esac || no_interpreter "$python cannot be run"
+	"$python" -B -c "$probe" "$mark" "$request" "$state" "$home" "$user" "$host_id" && return 0
+	no_interpreter "$python ended with status $?"
+}
+
+# Names the interpreters of running engine processes, so that the user can
+# choose one, then ends.
+no_interpreter() {
+	echo "error no-interpreter"
+	echo "detail $1"
+	for dir in /proc/[0-9]*; do
+		words=$(tr '\0\n' '\n ' <"$dir/cmdline") || continue
+		for engine in $engines; do
+			case $words in *"$engine"*) candidate "$dir" "${words%%
+*}" ;; esac
+		done
+	done 2>/dev/null
+	exit 65
+}
+
+candidate() {
+	exe=$(readlink "$dir/exe") || exe=
+	case ${exe##*/} in python* | pypy*) ;; *) return 0 ;; esac
+	case $2 in /*) exe=$2 ;; esac
+	echo "candidate ${1##*/} $exe"
+}

@@ -1,0 +1,34 @@
+# Lists the locks below <state>/locks, or gives one back. In: state, host_id
+# (empty: found out), release (a lock's name, or empty), generation.
+main() {
+	host_identity
+	take=no
+	state=$(expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}")
+	[ -z "$release" ] || release_one
+	for lock in "$state"/locks/*; do
+		highest "$lock"
+		[ "$top" = 0 ] || describe "$lock/lock.$top"
+	done
+}
+
+describe() {
+	judge "$1"
+	printf 'lock %s\n' "${lock##*/}"
+	printf 'generation %s\n' "$top"
+	printf 'verdict %s\n' "$verdict"
+	printf 'reason %s\n' "$reason"
+	for name in pid host boot ticks user what; do
+		value "$1/$name"
+		printf '%s %s\n' "$name" "$value"
+	done
+}
+
+# release_one marks the very generation that the user looked at.
+release_one() {
+	lock=$state/locks/$release
+	highest "$lock"
+	[ "$top" = "$generation" ] || fail 6 locked "pid 0" "what $release" "reason busy" "lock $lock"
+	judge "$lock/lock.$top"
+	[ "$reason" != running ] && [ "$reason" != child ] || fail 6 locked "pid $holder" "what $release" "reason $reason" "lock $lock"
+	: >"$lock/lock.$top/released" || fail 73 unwritable "path $lock"
+}
