@@ -18,9 +18,9 @@ def _specrun_install(scope, parts, name, version, digest, synchronize=False, bon
         return cls if getattr(cls, "__module__", None) == scope.get("__name__") else None
 
     v1, v2, drafter = own("EAGLEWorker"), own("EAGLEWorkerV2"), own("EagleDraftWorker")
-    main = v2 or v1
+    main = v1 if v2 is None else v2
     if v2 is not None:
-        wanted = [(drafter or v2, "draft", "draft"), (v2, "verify", "verify"), (drafter, "_draft_extend_for_decode", "extend")]
+        wanted = [(v2 if drafter is None else drafter, "draft", "draft"), (v2, "verify", "verify"), (drafter, "_draft_extend_for_decode", "extend")]
     else:
         wanted = [(v1, "draft", "draft"), (v1, "verify", "verify"), (v1, "forward_draft_extend_after_decode", "extend")]
     found = [(cls, method, phase) for cls, method, phase in wanted if callable(getattr(cls, method, None))]
