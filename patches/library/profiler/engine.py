@@ -9,6 +9,7 @@ class _SpecrunEngine:
 
     def __init__(self, scope):
         self.scope = scope  # the globals of the patched module
+        self.prefills = 0
 
     @staticmethod
     def batch(args, kwargs):
@@ -19,13 +20,13 @@ class _SpecrunEngine:
                 return kwargs[name]
         return None
 
-    @staticmethod
-    def kind(batch):
+    def kind(self, batch):
         """decode, prefill or idle; it must be asked before the call, which changes the batch."""
         mode = batch.forward_mode
         if mode.is_idle():
             return "idle"
         if mode.is_extend() or getattr(batch, "is_extend_in_batch", False):
+            self.prefills += 1
             return "prefill"
         reqs = getattr(batch, "reqs", None)
         if reqs is not None and len(reqs) == 0:
@@ -35,10 +36,10 @@ class _SpecrunEngine:
     def describe(self, cycle, worker, batch):
         reqs = getattr(batch, "reqs", None)
         if reqs is None:
-            # 0.5.3.post2's v2 batch has no requests. A request can join only by a
-            # prefill, which is seen, so the number is identity enough.
+            # 0.5.3.post2's v2 batch has no requests. One can join only by a prefill,
+            # which is seen, and one that leaves changes the number.
             cycle.batch = len(batch.seq_lens)
-            cycle.requests = cycle.batch
+            cycle.requests = (self.prefills, cycle.batch)
             total = getattr(batch, "seq_lens_sum", None)
             cycle.context = total if isinstance(total, int) else None
         else:

@@ -36,19 +36,13 @@ def draw(name):
     return rng.uniform(low, high) / 1e3
 
 
-class Torch(types.ModuleType):
+class Torch(permissive.PermissiveModule):
     """Counts what a profiler does to the device."""
 
     synchronized = 0
 
-    def __getattr__(self, name):
-        if name == "cuda":
-            return types.SimpleNamespace(synchronize=self.synchronize)
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return permissive.AnythingType(name, (permissive.Anything,), {})
-
-    def synchronize(self):
+    @staticmethod
+    def synchronize():
         Torch.synchronized += 1
         clock.advance(config.get("sync_ms", 0) / 1e3)
         if fault == "synchronize":
@@ -57,7 +51,10 @@ class Torch(types.ModuleType):
 
 torch = Torch("torch")
 torch.__path__ = []
-sys.modules["torch"] = torch
+torch.cuda = permissive.PermissiveModule("torch.cuda")
+torch.cuda.__path__ = []
+torch.cuda.synchronize = Torch.synchronize
+sys.modules.update({"torch": torch, "torch.cuda": torch.cuda})
 permissive.install()
 
 source = open(config["file"], "rb").read()
@@ -130,7 +127,9 @@ if not is_v2:
     worker_class.forward_target_extend = lambda self, b: (
         types.SimpleNamespace(hidden_states=None, mm_input_embeds=None), None, 1, True)[: config["target_extend_parts"]]
     worker_class.forward_draft_extend = nothing
-elif hasattr(drafter, "_draft_extend_for_decode"):
+elif drafter is worker_class:  # 0.5.3.post2: the extend is part of verify
+    worker_class.forward_draft_extend = nothing
+else:
     drafter._draft_extend_for_decode = phase("extend", nothing)
     drafter._draft_extend_for_prefill = nothing
 for name in config.get("renamed", []):  # a doctored copy calls this instead of a phase
@@ -158,7 +157,7 @@ def new_worker(rank):
         tp_rank=rank, model_config=types.SimpleNamespace(hidden_size=1, dtype=None),
         forward_batch_generation=lambda *a, **k: types.SimpleNamespace(
             logits_output=types.SimpleNamespace(hidden_states=None, mm_input_embeds=None), next_token_ids=None,
-            next_draft_input=None, new_seq_lens=None))
+            next_draft_input=None, new_seq_lens=None, kv_loc_plan=None))
     if "get_parallel" in scope:
         scope["get_parallel"] = lambda: types.SimpleNamespace(tp_rank=rank, pp_size=1, attn_tp_rank=0)
         target.tp_rank = None

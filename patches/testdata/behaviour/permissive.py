@@ -12,7 +12,7 @@ class AnythingType(type):
     def __getattr__(cls, name):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return AnythingType(name, (Anything,), {})
+        return anything(name)
 
     def __call__(cls, *args, **kwargs):
         if cls.__module__ != __name__:  # a class of the engine, derived from one of ours
@@ -40,7 +40,7 @@ class Anything(metaclass=AnythingType):
     def __getattr__(self, name):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return AnythingType(name, (Anything,), {})
+        return anything(name)
 
     def __call__(self, *args, **kwargs):
         return type(self)(*args, **kwargs)
@@ -63,11 +63,15 @@ class Anything(metaclass=AnythingType):
     __lt__ = __le__ = __gt__ = __ge__ = _false
 
 
+def anything(name):
+    return AnythingType(name, (Anything,), {"__module__": __name__})
+
+
 class PermissiveModule(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return AnythingType(name, (Anything,), {})
+        return anything(name)
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
