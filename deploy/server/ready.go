@@ -25,6 +25,13 @@ type Readiness interface {
 	Probe(ctx context.Context, client *http.Client, baseURL string) error
 }
 
+// Explainer is a Readiness that, once the process has ended and all of its log
+// was observed, can say why: a line that proves nothing while the server lives
+// may be the cause when it is the last one.
+type Explainer interface {
+	Ended() *Crash
+}
+
 // Observation is what a piece of the log says.
 type Observation struct {
 	Ready      bool     // the marker that the engine prints when it is ready was there
@@ -65,8 +72,10 @@ const (
 	early     = 10 * time.Second
 
 	probeWait = 500 * time.Millisecond // between two failed probes
-	// A crash sign may be followed by the line that says why.
+	// A crash sign may be followed by the line that says why: wait until the log
+	// rests, but not for long.
 	crashSettle = 500 * time.Millisecond
+	crashLimit  = 3 * time.Second
 	tailBytes   = 4096
 )
 
@@ -110,7 +119,7 @@ type wait struct {
 	r    Readiness
 	o    ReadyOptions
 
-	begin, lastByte, lastLook, nextProbe time.Time
+	begin, lastByte, lastLook, nextProbe, crashAt time.Time
 
 	offset    int64
 	tail      []byte // last bytes of the log
@@ -152,7 +161,7 @@ func (w *wait) step(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	if w.crash != nil && (w.crash.Final || now.Sub(w.lastByte) > crashSettle) {
+	if w.crash != nil && (w.crash.Final || now.Sub(w.lastByte) > crashSettle || now.Sub(w.crashAt) > crashLimit) {
 		return w.crashed()
 	}
 	lookEvery := lookLate
@@ -205,8 +214,11 @@ func (w *wait) take(seen Observation) {
 		}
 	}
 	w.marker = w.marker || seen.Ready
-	// The first sign that says why wins over one that says only that.
-	if c := seen.Crash; c != nil && (w.crash == nil || !w.crash.Final && c.Final) {
+	// Later lines may say why, where the first only said that.
+	if c := seen.Crash; c != nil && (w.crash == nil || !w.crash.Final) {
+		if w.crash == nil {
+			w.crashAt = time.Now()
+		}
 		w.crash = c
 	}
 }
@@ -222,6 +234,11 @@ func (w *wait) lookAt(ctx context.Context, startProbe bool) error {
 		// What it wrote last says more than its status.
 		if err := w.readLog(ctx); err != nil {
 			return err
+		}
+		if x, ok := w.r.(Explainer); ok {
+			if c := x.Ended(); c != nil {
+				w.crash = c
+			}
 		}
 		if w.crash != nil {
 			return w.crashed()

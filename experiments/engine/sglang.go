@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"specrun/deploy/server"
+)
+
+// sglang is SGLang, from 0.4.6 on.
+type sglang struct{}
+
+// sglangModule works in every release; newer ones print a note about it.
+const sglangModule = "sglang.launch_server"
+
+func (sglang) Name() string { return "sglang" }
+
+func (sglang) Readiness() server.Readiness { return newSGLangReadiness() }
+
+// Argv is prefix, interpreter, module, flags, --port, args.
+func (sglang) Argv(s Server) ([]string, error) {
+	if s.Python == "" {
+		return nil, fmt.Errorf("sglang: no interpreter (server.python)")
+	}
+	if s.Port < 1 || s.Port > 65535 {
+		return nil, fmt.Errorf("sglang: port %d", s.Port)
+	}
+	for _, f := range s.Flags {
+		if f.Kind == Omitted {
+			continue
+		}
+		if f.Name == "port" {
+			return nil, fmt.Errorf("sglang: flag port: set server.port instead, specrun checks and leases it")
+		}
+		if f.Name == "" || strings.HasPrefix(f.Name, "-") || strings.ContainsAny(f.Name, " =\n") {
+			return nil, fmt.Errorf("sglang: %q is no name of a flag: write it without dashes", f.Name)
+		}
+		if n := len(f.Values); (f.Kind == Value || f.Kind == JSON) && n != 1 || f.Kind == Bare && n != 0 {
+			return nil, fmt.Errorf("sglang: flag %s (%v) with %d values", f.Name, f.Kind, n)
+		}
+	}
+	for _, a := range s.Args {
+		if a == "--port" || strings.HasPrefix(a, "--port=") {
+			return nil, fmt.Errorf("sglang: --port in server.args: set server.port instead, specrun checks and leases it")
+		}
+	}
+	argv := slices.Concat(s.Prefix, []string{s.Python, "-m", sglangModule}, Render(s.Flags, nil))
+	argv = append(argv, "--port", strconv.Itoa(s.Port))
+	return append(argv, s.Args...), nil
+}
+
+// sglangAlias maps other spellings of a flag, as the server takes them, to the name
+// under which it reports the value.
+var sglangAlias = map[string]string{
+	"tp":                      "tp_size",
+	"tensor_parallel_size":    "tp_size",
+	"dp":                      "dp_size",
+	"data_parallel_size":      "dp_size",
+	"ep":                      "ep_size",
+	"expert_parallel_size":    "ep_size",
+	"pp":                      "pp_size",
+	"pipeline_parallel_size":  "pp_size",
+	"model":                   "model_path",
+	"speculative_draft_model": "speculative_draft_model_path",
+}
+
+// key is the name under which the server reports a flag.
+func sglangKey(flag string) string {
+	name := strings.ReplaceAll(flag, "-", "_")
+	if key, ok := sglangAlias[name]; ok {
+		return key
+	}
+	return name
+}
+
+// find returns the text of a flag that has one value.
+func find(flags []Flag, key string) (string, bool) {
+	for _, f := range flags {
+		if sglangKey(f.Name) == key && f.Kind == Value && len(f.Values) == 1 {
+			return f.Values[0], true
+		}
+	}
+	return "", false
+}
+
+// draftTokens is the number of draft tokens that the server takes when topk is
+// 1, whatever was asked: it verifies a chain of the steps and the bonus.
+func draftTokens(flags []Flag) (string, bool) {
+	topk, ok := find(flags, "speculative_eagle_topk")
+	if !ok || strings.TrimSpace(topk) != "1" {
+		return "", false
+	}
+	text, ok := find(flags, "speculative_num_steps")
+	if !ok {
+		return "", false
+	}
+	steps, err := strconv.Atoi(text)
+	if err != nil {
+		return "", false
+	}
+	return strconv.Itoa(steps + 1), true
+}
+
+// Canonical returns flags such that two servers which the engine makes equal
+// have equal ones: in the order of their names, with what it overrides itself.
+func (sglang) Canonical(flags []Flag) []Flag {
+	out := slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return f.Kind == Omitted })
+	if draft, ok := draftTokens(flags); ok {
+		out, _ = Overlay(out, []Flag{{Name: "speculative-num-draft-tokens", Kind: Value, Values: []string{draft}}}) // no pattern, no error
+	}
+	slices.SortStableFunc(out, func(a, b Flag) int { return strings.Compare(sglangKey(a.Name), sglangKey(b.Name)) })
+	return out
+}
+
+// WithoutSpeculation says what else the server does differently when its
+// speculative flags are gone, so that a baseline is read rightly.
+func (sglang) WithoutSpeculation() string {
+	return "without speculation the server also allows more than 48 running requests (unless max-running-requests is set), " +
+		"keeps the draft model's memory for its KV cache, and may use mixed chunked prefill; it has no cycle, so it is compared in tok/s and TPOT"
+}
+
+// milestone is a step of the start: text of a log line and what it means.
+type milestone struct {
+	re   *regexp.Regexp
+	name string // may use groups of re
+}
+
+// sglangMilestones in the order in which they are tried. The texts are those
+// that stay the same from 0.4.6 on.
+var sglangMilestones = []milestone{
+	{regexp.MustCompile(`^server_args=`), "arguments read"},
+	{regexp.MustCompile(`Init torch distributed begin`), "joining ranks"},
+	{regexp.MustCompile(`Load weight begin`), "loading weights"},
+	{regexp.MustCompile(`Load weight end`), "weights loaded"},
+	{regexp.MustCompile(`KV Cache is allocated|Memory pool end`), "KV cache allocated"},
+	{regexp.MustCompile(`Capture (?:(.*?) )?(?i:cuda graph)\S* begin`), "capturing $1 graphs"},
+	{regexp.MustCompile(`Capture .*?(?i:cuda graph)\S* end`), "graphs captured"},
+	{regexp.MustCompile(`^(?:INFO:\s+)?Application startup complete`), "HTTP up"},
+	{regexp.MustCompile(`^max_total_num_tokens=`), "scheduler up"},
+}
+
+// sglangReady is printed after the server's own warm-up request succeeded, or,
+// with --skip-server-warmup, after none: it is no proof by itself.
+const sglangReady = "The server is fired up and ready to roll!"
+
+// sglangPrefix is the stamp of a log line, with the ranks that size > 1 have.
+var sglangPrefix = regexp.MustCompile(`^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?(?: [A-Z][A-Z_]*\d+)*\] ?`)
+
+// crashAdvice is what usually helps, by crash kind.
+var crashAdvice = map[string]string{
+	"cuda_oom":            "lower mem-fraction-static (draft weights, draft KV and graphs come out of what is left), or cuda-graph-max-bs",
+	"cuda_graph_capture":  "lower mem-fraction-static or cuda-graph-max-bs, or disable CUDA graphs to see the cause",
+	"cuda_error":          "run it once with CUDA_LAUNCH_BLOCKING=1 in server.env to see which call fails",
+	"nccl_error":          "compare NCCL_* with a start that worked, and run it with NCCL_DEBUG=INFO in server.env",
+	"nccl_timeout":        "a rank did not answer; look for the first rank that ended, and run it with NCCL_DEBUG=INFO",
+	"watchdog":            "a forward pass hung; raise watchdog-timeout only if it is known to be slow",
+	"port_in_use":         "server.port: auto finds a free port; a server that was left over may hold those it derives from it",
+	"killed_sigkill":      "mostly the host ran out of memory while loading: see dmesg on the host",
+	"host_oom":            "the host ran out of memory; fewer ranks load at once, or more memory is needed",
+	"import_error":        "the engine or a patched file does not import: see specrun status for what is patched",
+	"engine_start_failed": "a flag is unknown to this release or has a wrong value: see the last lines of the log",
+	"disk_full":           "make space on the host",
+	"gpu_driver":          "the driver does not work on this host: try nvidia-smi there",
+}
