@@ -40,7 +40,7 @@ func applyAppend(p *Patch, t Target, src []byte) ([]byte, error) {
 func block(p *Patch, t Target, src []byte) []byte {
 	end := dominantEnd(splitLines(src))
 	var b strings.Builder
-	terminated := len(src) == 0 || bytes.Equal(src, utf8BOM) || src[len(src)-1] == '\n' || src[len(src)-1] == '\r'
+	terminated := len(src) == 0 || src[len(src)-1] == '\n' || src[len(src)-1] == '\r'
 	if !terminated {
 		b.WriteString("\n")
 	}

@@ -1,0 +1,2 @@
+# block of @specrun:name@ @specrun:version@
+LOADED = True
