@@ -1,0 +1,16 @@
+// Package report turns stored results into what people and programs read: the
+// table of a sweep, lists, one run, the differences between two runs. It
+// computes from stored values only and asks no host.
+//
+// Summarize makes of a sweep one row for each cell. A launch counts as one
+// value, the median of its runs; a row's number is the median of its launches
+// with the interval of package stats. Exactly one row is best, unless none can
+// be: the best median of the objective among the cells without a failed run.
+//
+// Every row marshals to the JSON line of its kind; WriteTable, WriteList and the
+// like write text that is the same on a terminal and in a pipe. Numbers come
+// with their doubt: ± is the interval, ~ says that a difference may be noise.
+//
+//	r := report.Summarize(view, report.Options{Advice: trust.Advice, CellLabels: trust.AssessCell})
+//	err := r.WriteTable(os.Stdout)
+package report

@@ -1,0 +1,229 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"specrun/experiments/record"
+)
+
+// RunDetail is the JSON line of type run that show prints: all that is stored of
+// a run. Numbers that are not finite are null.
+type RunDetail struct {
+	ID         string                       `json:"id"`
+	Sweep      string                       `json:"sweep"`
+	Name       string                       `json:"name"`
+	Kind       string                       `json:"kind"`
+	Launch     string                       `json:"launch"`
+	Host       string                       `json:"host"`
+	Params     record.Params                `json:"params"`
+	Baseline   bool                         `json:"baseline"`
+	Round      int                          `json:"round"`  // from 1
+	Repeat     int                          `json:"repeat"` // from 1
+	Attempt    int                          `json:"attempt"`
+	State      string                       `json:"state"`
+	Class      string                       `json:"class,omitempty"`
+	Reason     string                       `json:"reason,omitempty"`
+	Start      string                       `json:"start,omitempty"`
+	End        string                       `json:"end,omitempty"`
+	Argv       []string                     `json:"argv"`
+	Identity   json.RawMessage              `json:"identity,omitempty"`
+	Metrics    []metricJSON                 `json:"metrics"`
+	Labels     []labelJSON                  `json:"labels"`
+	Checks     []checkJSON                  `json:"checks"`
+	Provenance map[string]map[string]string `json:"provenance"`
+	Artifacts  []artifactJSON               `json:"artifacts"`
+	Events     []eventJSON                  `json:"events"`
+	Samples    []sampleJSON                 `json:"samples"`
+}
+
+type metricJSON struct {
+	Name   string   `json:"name"`
+	Unit   string   `json:"unit"`
+	Value  *float64 `json:"value"`
+	N      int      `json:"n"`
+	Source string   `json:"source"`
+}
+
+type labelJSON struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+type checkJSON struct {
+	Name        string   `json:"name"`
+	Outcome     string   `json:"outcome"`
+	Left        *float64 `json:"left"`
+	Right       *float64 `json:"right"`
+	Explanation string   `json:"explanation"`
+}
+
+type artifactJSON struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+}
+
+type eventJSON struct {
+	Seq      int64           `json:"seq"`
+	Run      string          `json:"run,omitempty"`
+	At       string          `json:"at"`
+	Step     string          `json:"step"`
+	Kind     string          `json:"kind"`
+	Evidence json.RawMessage `json:"evidence,omitempty"`
+}
+
+type sampleJSON struct {
+	Seq    int               `json:"seq"`
+	At     string            `json:"at,omitempty"`
+	Name   string            `json:"name"`
+	Unit   string            `json:"unit"`
+	Value  *float64          `json:"value"`
+	Source string            `json:"source"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Detail gives the JSON of one run. Empty lists are [], not null.
+func Detail(v record.RunView) RunDetail {
+	d := RunDetail{ID: v.Run.ID, Sweep: v.Sweep.ID, Name: v.Sweep.Name, Kind: v.Sweep.Kind, Launch: v.Launch.ID, Host: v.Run.Host,
+		Params: v.Cell.Params, Baseline: v.Cell.Baseline, Round: v.Slot.Round + 1, Repeat: v.Slot.Repeat + 1, Attempt: v.Run.Attempt,
+		State: string(v.Run.State), Class: string(v.Run.Class), Reason: v.Run.Reason, Argv: v.Launch.Argv, Identity: v.Launch.Identity,
+		Metrics: []metricJSON{}, Labels: []labelJSON{}, Checks: []checkJSON{}, Provenance: map[string]map[string]string{},
+		Artifacts: []artifactJSON{}, Events: []eventJSON{}, Samples: []sampleJSON{}}
+	d.Start, d.End = times(v.Run)
+	if d.Params == nil {
+		d.Params = record.Params{}
+	}
+	if d.Argv == nil {
+		d.Argv = []string{}
+	}
+	for _, m := range v.Data.Metrics {
+		d.Metrics = append(d.Metrics, metricJSON{m.Name, m.Unit, finite(m.Value), m.N, m.Source})
+	}
+	for _, l := range v.Data.Labels {
+		d.Labels = append(d.Labels, labelJSON{l.Name, l.Reason})
+	}
+	for _, c := range v.Data.Checks {
+		d.Checks = append(d.Checks, checkJSON{c.Name, string(c.Outcome), finite(c.Left), finite(c.Right), c.Explanation})
+	}
+	for _, f := range v.Data.Provenance {
+		if d.Provenance[f.Group] == nil {
+			d.Provenance[f.Group] = map[string]string{}
+		}
+		value := f.Value
+		if was, ok := d.Provenance[f.Group][f.Key]; ok { // a key given several times keeps all its values
+			value = was + "\n" + value
+		}
+		d.Provenance[f.Group][f.Key] = value
+	}
+	for _, a := range v.Artifacts {
+		d.Artifacts = append(d.Artifacts, artifactJSON{a.Name, a.Path, a.SHA256, a.Bytes})
+	}
+	for _, e := range v.Events {
+		d.Events = append(d.Events, eventJSON{e.Seq, e.RunID, precise(e.AtUs), e.Step, string(e.Kind), e.Evidence})
+	}
+	for _, s := range v.Data.Samples {
+		line := sampleJSON{Seq: s.Seq, Name: s.Name, Unit: s.Unit, Value: finite(s.Value), Source: s.Source, Labels: s.Labels}
+		if s.AtUs != 0 {
+			line.At = precise(s.AtUs)
+		}
+		d.Samples = append(d.Samples, line)
+	}
+	return d
+}
+
+// precise keeps the microseconds: events and samples follow each other closely.
+func precise(us int64) string {
+	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
+}
+
+// WriteRun writes one run for people. Samples and events are left to --json.
+func WriteRun(w io.Writer, v record.RunView, o Options) error {
+	var b strings.Builder
+	head := grid{}
+	head.add("run", plain(v.Run.ID))
+	head.add("sweep", fmt.Sprintf("%s (%s, %s)", plain(v.Sweep.ID), plain(v.Sweep.Name), v.Sweep.Kind))
+	head.add("cell", allParams(v.Cell))
+	head.add("round", fmt.Sprintf("%d, repeat %d, attempt %d", v.Slot.Round+1, v.Slot.Repeat+1, v.Run.Attempt))
+	if v.Run.Host != "" {
+		head.add("host", plain(v.Run.Host))
+	}
+	state := string(v.Run.State)
+	if v.Run.Class != record.ClassNone {
+		state += ": " + string(v.Run.Class)
+	}
+	head.add("state", state)
+	if v.Run.EndUs > v.Run.StartUs && v.Run.StartUs > 0 {
+		took := time.Duration(v.Run.EndUs-v.Run.StartUs) * time.Microsecond
+		head.add("begun", fmt.Sprintf("%s, took %s", stamp(v.Run.StartUs), took.Round(100*time.Millisecond)))
+	} else if v.Run.StartUs > 0 {
+		head.add("begun", stamp(v.Run.StartUs))
+	}
+	if err := head.write(&b); err != nil {
+		return err
+	}
+	if reason := strings.TrimSpace(v.Run.Reason); reason != "" {
+		b.WriteString("\nreason\n")
+		for _, line := range strings.Split(reason, "\n") {
+			b.WriteString("  " + plain(strings.TrimRight(line, "\r")) + "\n")
+		}
+	}
+	section := func(title string, g grid) error {
+		if len(g.rows) == 0 {
+			return nil
+		}
+		b.WriteString("\n" + title + "\n")
+		return g.write(&b)
+	}
+	metrics := grid{right: []bool{false, true}}
+	for _, m := range v.Data.Metrics {
+		metrics.add("  "+plain(m.Name), number(m.Value, m.Unit), plain(m.Unit), fmt.Sprintf("n=%d", m.N), plain(m.Source))
+	}
+	labels := grid{}
+	for _, l := range v.Data.Labels {
+		advice := ""
+		if o.Advice != nil && o.Advice(l.Name) != "" {
+			advice = "-> " + o.Advice(l.Name)
+		}
+		labels.add("  "+plain(l.Name), plain(l.Reason), advice)
+	}
+	checks := grid{}
+	for _, c := range v.Data.Checks {
+		checks.add("  "+string(c.Outcome), plain(c.Name), plain(c.Explanation))
+	}
+	provenance := grid{}
+	for _, f := range byGroup(v.Data.Provenance) {
+		provenance.add("  "+plain(f.Group), plain(f.Key), plain(f.Value))
+	}
+	artifacts := grid{}
+	for _, a := range v.Artifacts {
+		artifacts.add("  "+plain(a.Name), fmt.Sprintf("%d bytes", a.Bytes), plain(a.Path))
+	}
+	for _, s := range []struct {
+		title string
+		g     grid
+	}{{"metrics", metrics}, {"labels", labels}, {"checks", checks}, {"provenance", provenance}, {"kept files", artifacts}} {
+		if err := section(s.title, s.g); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// byGroup sorts facts by group, likely causes of a difference first, and key.
+func byGroup(facts []record.Fact) []record.Fact {
+	out := slices.Clone(facts)
+	slices.SortStableFunc(out, func(a, b record.Fact) int {
+		if c := compareGroups(a.Group, b.Group); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
+	return out
+}
