@@ -62,7 +62,7 @@ class _SpecrunEngine:
     @staticmethod
     def _context(reqs):
         try:
-            return sum(len(r.origin_input_ids) + len(r.output_ids) for r in reqs)
+            return sum(r.seqlen for r in reqs)
         except (AttributeError, TypeError):
             return None
 

@@ -37,6 +37,10 @@ class Req:
         self.output_ids = []
         self.finished_reason = None
 
+    @property
+    def seqlen(self):
+        return len(self.origin_input_ids) + len(self.output_ids)
+
     def finished(self):
         return self.finished_reason is not None
 
