@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// client sends requests of one job and notes what came back when.
+type client struct {
+	job   Job
+	http  *http.Client
+	clock clock
+	token func() // called at each chunk with text
+}
+
+// clock turns monotonic readings into microseconds since the epoch.
+type clock struct {
+	base time.Time
+}
+
+func newClock() clock { return clock{time.Now()} }
+
+func (c clock) us() int64 { return c.base.UnixMicro() + time.Since(c.base).Microseconds() }
+
+// body is what is sent: the fields common to the servers, no extension.
+func (j Job) body(prompt string) ([]byte, error) {
+	m := map[string]any{
+		"model": j.Model, "max_tokens": j.MaxTokens, "temperature": j.Temperature, "stream": true,
+		"stream_options": map[string]any{"include_usage": true},
+	}
+	if j.IgnoreEOS {
+		m["ignore_eos"] = true
+	}
+	if j.Endpoint == EndpointChat {
+		m["messages"] = []map[string]string{{"role": "user", "content": prompt}}
+	} else {
+		m["prompt"] = prompt
+	}
+	return json.Marshal(m)
+}
+
+// do sends one prompt and reads the answer to its end. What went wrong stands
+// in Request.Error.
+func (c *client) do(ctx context.Context, index int, prompt string) Request {
+	q := Request{Index: index, OutputTokens: -1, PromptTokens: -1, CachedTokens: -1, ReasoningTokens: -1, VerifyCalls: -1,
+		PromptSHA: hashTexts([]string{prompt})}
+	body, err := c.job.body(prompt)
+	if err != nil {
+		q.Error = err.Error()
+		return q
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.job.url(), bytes.NewReader(body))
+	if err != nil {
+		q.Error = err.Error()
+		return q
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	q.StartUs = c.clock.us()
+	err = c.exchange(req, &q)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		q.Error = err.Error()
+		q.EndUs = c.clock.us()
+		return q
+	}
+	q.EndUs = q.StartUs + q.ChunkUs[len(q.ChunkUs)-1]
+	return q
+}
+
+func (c *client) exchange(req *http.Request, q *Request) error {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 2000))
+		return fmt.Errorf("HTTP %d: %s", resp.StatusCode, strings.Join(strings.Fields(string(text)), " "))
+	}
+	if t := resp.Header.Get("Content-Type"); !strings.HasPrefix(t, "text/event-stream") {
+		return fmt.Errorf("the server did not stream: content type %q", t)
+	}
+	a := answer{q: q}
+	err = c.stream(resp.Body, &a)
+	a.close()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(q.ChunkUs) == 0:
+		return errors.New("the answer has no text")
+	case q.OutputTokens < 1:
+		return errors.New("the server sent no usage record: output tokens cannot be counted")
+	}
+	return nil
+}
+
+// stream reads events until the end mark. Without it the answer counts only
+// when a finish reason had come: some servers end with the connection.
+func (c *client) stream(body io.Reader, a *answer) error {
+	events := newEventReader(body)
+	for {
+		data, err := events.next()
+		if errors.Is(err, io.EOF) && a.q.Finish != "" {
+			return nil
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return errors.New("the stream was cut before its end")
+			}
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		if bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
+			return drained(events)
+		}
+		now := c.clock.us()
+		text, err := a.add(data)
+		if err != nil {
+			return err
+		}
+		if text {
+			if a.q.FirstTokenUs == 0 {
+				a.q.FirstTokenUs = now
+			}
+			a.q.ChunkUs = append(a.q.ChunkUs, now-a.q.StartUs)
+			c.token()
+		}
+	}
+}
+
+// drained reads what follows the end mark, so that the connection can be used
+// again.
+func drained(e *eventReader) error {
+	io.Copy(io.Discard, io.LimitReader(e.r, 64<<10)) // an error here takes nothing from the answer
+	return nil
+}

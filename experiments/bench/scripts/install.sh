@@ -1,0 +1,3 @@
+# Gives a pushed worker its name. In: FROM TO.
+
+main() { mv -f "$FROM" "$TO"; }

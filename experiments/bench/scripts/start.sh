@@ -1,0 +1,54 @@
+# Starts the worker of a run folder, once. In: DIR WORKER JOB.
+# Out: "state ..." as of lib.sh, or "refused REASON", then the worker's log.
+
+refuse() {
+	printf 'refused %s\n' "$1"
+	[ ! -s "$dir/worker.log" ] || tail -c 2000 "$dir/worker.log"
+	exit 0
+}
+
+main() {
+	umask 077
+	dir=$(home_path "$DIR")
+	worker=$(home_path "$WORKER")
+	mkdir -p "$dir" || refuse "$dir cannot be made"
+	s=$(state)
+	if [ "$s" != absent ]; then
+		printf 'state %s\n' "$s"
+		return
+	fi
+	[ ! -e "$dir/stopped" ] || refuse "it was stopped"
+	[ -x "$worker" ] || refuse "$worker: no such file, or not executable"
+	printf '%s\n' "$JOB" >"$dir/job.$$.new" && mv -f "$dir/job.$$.new" "$dir/job.json" || refuse "$dir/job.json cannot be written"
+	tries=0
+	while :; do
+		# The worker leaves this session itself and writes its identity then.
+		(
+			trap '' HUP
+			exec "$worker" bench-worker --dir "$dir" </dev/null >>"$dir/worker.log" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+		) &
+		child=$!
+		n=0
+		while kill -0 "$child" 2>/dev/null && [ "$n" -lt 1500 ]; do
+			if read_identity "$dir"; then
+				printf 'state %s\n' "$(state)"
+				return
+			fi
+			nap 0.01
+			n=$((n + 1))
+		done
+		s=$(state)
+		if [ "$s" != absent ]; then # quick, or another one had the folder
+			printf 'state %s\n' "$s"
+			return
+		fi
+		wait "$child"
+		status=$?
+		tries=$((tries + 1))
+		# 126 right after a push: the file is still open for writing somewhere.
+		if [ "$status" != 126 ] || [ "$tries" -ge 20 ]; then
+			refuse "the worker ended with status $status before it began"
+		fi
+		nap 0.05
+	done
+}

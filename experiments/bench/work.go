@@ -1,0 +1,271 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are what Run needs beside the job.
+type Options struct {
+	// Dial connects to Job.BaseURL's host and port, nil is the plain network.
+	// With the controller as client it goes through the host's connection.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// LogSize reads the server log's size in bytes, nil reads Job.LogPath here.
+	LogSize func(ctx context.Context) (int64, error)
+	// OnProgress is called about four times a second and at the end, from one
+	// goroutine at a time; it must not block for long. nil = nobody asks.
+	OnProgress func(Progress)
+}
+
+// Work does the load from this machine and writes its progress to w, one JSON
+// line at a time (w may be nil). It blocks until all requests have ended, ctx
+// ends or the server stalls. Failed requests are no error; the error says that
+// no benchmark took place: a wrong job, or ctx.
+func Work(ctx context.Context, j Job, w io.Writer) (Report, error) {
+	o := Options{}
+	if w != nil {
+		o.OnProgress = lineWriter(w)
+	}
+	return Run(ctx, j, o)
+}
+
+// errStalled is why requests end when no token has come for Job.Stall.
+var errStalled = errors.New("stalled: no token came for the stall time")
+
+// Run is Work with the connection in the caller's hands.
+func Run(ctx context.Context, j Job, o Options) (Report, error) {
+	if err := j.Check(); err != nil {
+		return Report{}, err
+	}
+	prompts, err := j.prompts()
+	if err != nil {
+		return Report{}, err
+	}
+	transport := &http.Transport{
+		Proxy:               nil, // the environment's proxy is not between us and the server
+		DialContext:         o.Dial,
+		MaxIdleConnsPerHost: j.Concurrency,
+		DisableCompression:  true,
+	}
+	defer transport.CloseIdleConnections()
+	b := &benchmark{job: j, options: o}
+	b.client = &client{job: j, http: &http.Client{Transport: transport}, clock: newClock(), token: b.beat}
+	if o.LogSize == nil && j.LogPath != "" {
+		b.options.LogSize = func(context.Context) (int64, error) {
+			st, err := os.Stat(j.LogPath)
+			if err != nil {
+				return 0, err
+			}
+			return st.Size(), nil
+		}
+	}
+	return b.run(ctx, prompts)
+}
+
+// benchmark is one job being done.
+type benchmark struct {
+	job     Job
+	options Options
+	client  *client
+	phase   string
+	total   int
+	notes   []string
+
+	lastUs            atomic.Int64 // newest token
+	done, bad, chunks atomic.Int64
+}
+
+// beat notes that a token came.
+func (b *benchmark) beat() {
+	b.chunks.Add(1)
+	b.lastUs.Store(b.client.clock.us())
+}
+
+func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) {
+	r := Report{Schema: Schema, Job: b.job, LogStart: -1, LogEnd: -1}
+	if b.job.Phase == PhaseBoth && b.job.Warmup > 0 {
+		warm, stalled := b.load(ctx, PhaseWarm, take(prompts.warm, b.job.Warmup))
+		for _, q := range warm {
+			if !q.ok() {
+				r.WarmupFailed++
+				r.WarmupError = q.Error
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return r, fmt.Errorf("benchmark stopped: %w", context.Cause(ctx))
+		}
+		if stalled {
+			r.Stalled = true
+			return r, nil
+		}
+	}
+	texts, phase := take(prompts.measured, b.job.Requests), PhaseMeasure
+	if b.job.Phase == PhaseWarm {
+		texts, phase = take(prompts.warm, b.job.Warmup), PhaseWarm
+	}
+	r.PromptsSHA = hashTexts(texts)
+	r.LogStart = b.logSize(ctx)
+	r.StartUs = b.client.clock.us()
+	r.Requests, r.Stalled = b.load(ctx, phase, texts)
+	if ctx.Err() != nil {
+		return r, fmt.Errorf("benchmark stopped: %w", context.Cause(ctx))
+	}
+	r.LogEnd = b.logQuiet(ctx)
+	b.finish(&r)
+	return r, nil
+}
+
+// finish counts and hashes.
+func (b *benchmark) finish(r *Report) {
+	outputs := make([]string, 0, len(r.Requests))
+	for _, q := range r.Requests {
+		r.EndUs = max(r.EndUs, q.EndUs)
+		if q.ok() {
+			r.Completed++
+			outputs = append(outputs, q.OutputSHA)
+		} else {
+			r.Failed++
+		}
+	}
+	if r.Failed == 0 {
+		r.OutputsSHA = hashTexts(outputs)
+	}
+	r.Duration = time.Duration(max(r.EndUs-r.StartUs, 0)) * time.Microsecond
+	r.Notes = b.notes
+}
+
+// load sends the prompts in a closed loop: each worker sends its next request
+// when its last one has ended.
+func (b *benchmark) load(ctx context.Context, phase string, texts []string) (out []Request, stalled bool) {
+	b.phase, b.total = phase, len(texts)
+	b.done.Store(0)
+	b.bad.Store(0)
+	b.lastUs.Store(b.client.clock.us())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		b.watch(ctx, cancel)
+	}()
+	out = make([]Request, len(texts))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(b.job.Concurrency, len(texts)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(texts) {
+					return
+				}
+				if cause := context.Cause(ctx); cause != nil {
+					out[i] = unsent(i, texts[i], cause)
+				} else {
+					out[i] = b.client.do(ctx, i, texts[i])
+				}
+				if !out[i].ok() {
+					b.bad.Add(1)
+				}
+				b.done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	stalled = errors.Is(context.Cause(ctx), errStalled)
+	cancel(nil)
+	<-watched
+	b.progress(StateRunning)
+	return out, stalled
+}
+
+// unsent is a request that was never sent because the benchmark was over.
+func unsent(i int, prompt string, cause error) Request {
+	return Request{Index: i, OutputTokens: -1, PromptTokens: -1, CachedTokens: -1, ReasoningTokens: -1, VerifyCalls: -1,
+		PromptSHA: hashTexts([]string{prompt}), Error: "not sent: " + cause.Error()}
+}
+
+// watch tells about progress and ends the load when no token of any request has
+// come for the stall time: one that waits in the server's queue is not stalled
+// while others get tokens.
+func (b *benchmark) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	every := 250 * time.Millisecond
+	if b.job.Stall > 0 {
+		every = min(every, max(b.job.Stall/4, time.Millisecond))
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		b.progress(StateRunning)
+		if b.job.Stall > 0 && time.Duration(b.client.clock.us()-b.lastUs.Load())*time.Microsecond > b.job.Stall {
+			cancel(errStalled)
+			return
+		}
+	}
+}
+
+func (b *benchmark) progress(state State) {
+	if b.options.OnProgress == nil {
+		return
+	}
+	b.options.OnProgress(Progress{State: state, Phase: b.phase, Total: b.total, Done: int(b.done.Load()), Failed: int(b.bad.Load()),
+		Chunks: b.chunks.Load(), LastUs: b.lastUs.Load(), AtUs: b.client.clock.us()})
+}
+
+// A server's last rows come after its last response; the log counts as ended
+// when it did not grow for logStill, and in any case after logWait.
+const (
+	logStill = 300 * time.Millisecond
+	logWait  = 2 * time.Second
+	logPoll  = 50 * time.Millisecond
+)
+
+func (b *benchmark) logSize(ctx context.Context) int64 {
+	if b.options.LogSize == nil {
+		return -1
+	}
+	n, err := b.options.LogSize(ctx)
+	if err != nil {
+		b.notes = append(b.notes, "size of the server log: "+err.Error())
+		return -1
+	}
+	return n
+}
+
+func (b *benchmark) logQuiet(ctx context.Context) int64 {
+	size := b.logSize(ctx)
+	if size < 0 {
+		return -1
+	}
+	began := time.Now()
+	still := began
+	tick := time.NewTicker(logPoll)
+	defer tick.Stop()
+	for time.Since(still) < logStill && time.Since(began) < logWait {
+		select {
+		case <-ctx.Done():
+			return size
+		case <-tick.C:
+		}
+		n := b.logSize(ctx)
+		if n < 0 {
+			return size
+		}
+		if n != size {
+			size, still = n, time.Now()
+		}
+	}
+	return size
+}
