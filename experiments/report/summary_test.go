@@ -31,6 +31,12 @@ func TestTable_Golden(t *testing.T) {
 	for round, drift := range []float64{1, 1.1, 0.95} {
 		pays.run(0, round, 0.8*drift).run(1, round, drift).run(2, round, 1.001*drift)
 	}
+	other := newBuilder(3, 3, "interleave").rounds(3)
+	other.v.Sweep.Plan = json.RawMessage(`{"objective":"itl_p99","order":"interleave","rounds":3}`)
+	for id, d := range other.v.Data {
+		d.Metrics = append(d.Metrics, record.Metric{Name: "itl_p99", Unit: "ms", Value: 30, Source: "client"}, record.Metric{Name: "tpot", Unit: "ms", Value: 10, Source: "client"})
+		other.v.Data[id] = d
+	}
 	open := newBuilder(3, 2, "interleave").run(0, 0, 1).run(1, 0, 1).run(2, 0, 1)
 	open.v.Runs = append(open.v.Runs, record.Run{ID: "cut", SlotID: "s0-1", Attempt: 1, LaunchID: "l0-0", State: record.RunCut})
 
@@ -41,6 +47,7 @@ func TestTable_Golden(t *testing.T) {
 		"failed-runs.txt":    failed,
 		"baseline-best.txt":  pays,
 		"interrupted.txt":    open,
+		"objective.txt":      other,
 		"nothing-yet.txt":    newBuilder(3, 2, "interleave"),
 		"not-interleave.txt": newBuilder(3, 3, "grid").rounds(3),
 	} {

@@ -8,23 +8,32 @@ import (
 	"strings"
 )
 
-// columns of the sweep table: metric, heading.
-var columns = [...]struct{ metric, head string }{
-	{"cycle_total", "TOTAL ms/cyc"},
-	{"accept_len", "accept len"},
-	{"output_throughput", "tok/s"},
-	{"tpot_mean", "TPOT ms"},
+// column of the sweep table.
+type column struct{ metric, head string }
+
+// columns are the primary metrics, and the objective when it is another.
+func (s *Summary) columns() []column {
+	tpot := "tpot_mean"
+	for _, row := range s.Cells {
+		if _, ok := row.Metrics["tpot"]; ok {
+			tpot = "tpot"
+		}
+	}
+	out := []column{{"cycle_total", "TOTAL ms/cyc"}, {"accept_len", "accept len"}, {"output_throughput", "tok/s"}, {tpot, "TPOT ms"}}
+	for _, c := range out {
+		if c.metric == s.Objective {
+			return out
+		}
+	}
+	return append(out, column{s.Objective, s.Objective})
 }
 
 // WriteTable writes the table of a sweep, its footnotes, and as last line the
 // verdict.
 func (s *Summary) WriteTable(w io.Writer) error {
-	failed, objective := false, true
+	failed, columns := false, s.columns()
 	for _, row := range s.Cells {
 		failed = failed || row.Failed > 0
-	}
-	for _, c := range columns {
-		objective = objective && c.metric != s.Objective
 	}
 	g := grid{right: []bool{false, true, true}}
 	head := []string{"cell", "runs", "launches"}
@@ -34,10 +43,6 @@ func (s *Summary) WriteTable(w io.Writer) error {
 	}
 	for _, c := range columns {
 		head = append(head, c.head)
-		g.right = append(g.right, true)
-	}
-	if objective {
-		head = append(head, s.Objective)
 		g.right = append(g.right, true)
 	}
 	g.add(append(head, "vs baseline", "best", "labels")...)
@@ -51,9 +56,6 @@ func (s *Summary) WriteTable(w io.Writer) error {
 		}
 		for _, c := range columns {
 			line = append(line, row.text(c.metric, marks))
-		}
-		if objective {
-			line = append(line, row.text(s.Objective, marks))
 		}
 		g.add(append(line, s.ratio(row, marks), mark(row, marks), strings.Join(row.Labels, ", "))...)
 	}

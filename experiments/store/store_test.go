@@ -317,6 +317,9 @@ func TestClaim(t *testing.T) {
 	if held.Controller != "anna@laptop:71" || held.ExpiresUs != until || held.SweepID != "sw" {
 		t.Errorf("the error names %+v", held)
 	}
+	if who, when := held.Holder(); who != held.Controller || when != until {
+		t.Errorf("Holder() = %q, %d", who, when)
+	}
 	now = now.Add(50 * time.Second)
 	until = now.Add(time.Minute).UnixMicro()
 	if err := s.Claim(ctx, "sw", "anna@laptop:71", until); err != nil {

@@ -69,7 +69,10 @@ func closeEnough(name string, left, right, tolerance float64, format string) rec
 func checkTPOT(in Input) record.TrustCheck {
 	total, okTotal := value(in.Metrics, "cycle_total")
 	accept, okAccept := value(in.Metrics, "accept_len", "profiler", "per_request", "server_log")
-	tpot, okTPOT := value(in.Metrics, "tpot_mean")
+	tpot, okTPOT := value(in.Metrics, "tpot") // a ratio of sums, in which each token weighs the same, as in TOTAL
+	if !okTPOT {
+		tpot, okTPOT = value(in.Metrics, "tpot_mean")
+	}
 	switch {
 	case in.Steps == 0:
 		return notCheckable(CheckTPOT, speculating)
@@ -78,7 +81,7 @@ func checkTPOT(in Input) record.TrustCheck {
 	case in.Cycles != nil && in.Cycles.MeanBatch > 1.05:
 		return notCheckable(CheckTPOT, fmt.Sprintf("the measured batch was %.2f, not 1", in.Cycles.MeanBatch))
 	case !okTotal || !okAccept || !okTPOT || accept <= 0:
-		return notCheckable(CheckTPOT, missing(map[string]bool{"cycle_total": okTotal, "accept_len": okAccept, "tpot_mean": okTPOT}))
+		return notCheckable(CheckTPOT, missing(map[string]bool{"cycle_total": okTotal, "accept_len": okAccept, "tpot": okTPOT}))
 	}
 	return closeEnough(CheckTPOT, tpot, total/accept, tpotTolerance, "client's mean TPOT %.2f ms, TOTAL / accept length %.2f ms")
 }

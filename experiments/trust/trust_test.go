@@ -154,7 +154,8 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckTPOT, "two at a time", func(in *Input) { in.Concurrency = 2 }, record.NotCheckable, "one request"},
 		{CheckTPOT, "batch above 1", func(in *Input) { in.Cycles.MeanBatch = 1.5 }, record.NotCheckable, "1.50"},
 		{CheckTPOT, "baseline", func(in *Input) { in.Steps = 0 }, record.NotCheckable, "no speculation"},
-		{CheckTPOT, "no TPOT", set("tpot_mean", "client", nan), record.NotCheckable, "no tpot_mean"},
+		{CheckTPOT, "no TPOT", set("tpot_mean", "client", nan), record.NotCheckable, "no tpot"},
+		{CheckTPOT, "the ratio of sums goes first", set("tpot", "client", 12), record.Fail, "12.00 ms"},
 		{CheckTPOT, "no accept length", func(in *Input) {
 			*in = with(with(*in, "accept_len", "profiler", nan), "accept_len", "server_log", nan)
 		}, record.NotCheckable, "no accept_len"},
