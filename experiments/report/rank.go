@@ -134,6 +134,9 @@ func (s *Summary) verdict(order []int, c stats.Comparison) string {
 		b.WriteString("speculation does not pay: ")
 	}
 	fmt.Fprintf(&b, "best is %s with %s %s", best.name, number(m.Median, m.Unit), m.Unit)
+	if s.Objective != compared[0] {
+		fmt.Fprintf(&b, " %s", s.Objective)
+	}
 	if len(order) == 1 {
 		return b.String() + ", and no other cell was ranked"
 	}

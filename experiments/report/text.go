@@ -76,7 +76,7 @@ func percent(fraction float64) string {
 	switch p := 100 * fraction; {
 	case math.Abs(p) >= 100:
 		return fmt.Sprintf("%.0f %%", p)
-	case p != 0 && math.Abs(p) < 0.1:
+	case math.Abs(p) < 0.1 && math.Abs(p) >= 0.005:
 		return fmt.Sprintf("%.2f %%", p)
 	default:
 		return fmt.Sprintf("%.1f %%", p)

@@ -76,11 +76,6 @@ func (e *ClaimedError) Holder() (controller string, expiresUs int64) {
 	return e.Controller, e.ExpiresUs
 }
 
-// Holder tells who has the claim, and until when by the store's clock.
-func (e *ClaimedError) Holder() (controller string, expiresUs int64) {
-	return e.Controller, e.ExpiresUs
-}
-
 // Hint says what to do next.
 func (e *ClaimedError) Hint() string {
 	return "wait for it to end, or until its claim expires when it is known to be dead"
