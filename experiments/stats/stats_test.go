@@ -71,7 +71,10 @@ func TestSummarize_KindsOfIntervalByNumberOfLaunches(t *testing.T) {
 			t.Errorf("with 6 launches the rank interval is their whole range, got %+v", *s.Rank)
 		}
 	}
-	for _, v := range [][]float64{{1, 0, 2}, {1, -1, 2}, {1, math.NaN(), 2}, {1, math.Inf(1), 2}} {
+	if i := Summarize([]float64{30.1, 30.1, 30.1}).Interval; i == nil || i.Lo != 30.1 || i.Hi != 30.1 {
+		t.Errorf("equal values: %+v", i)
+	}
+	for _, v := range [][]float64{{-1, -2, -3}, {1, 0, 2}, {1, -1, 2}, {1, math.NaN(), 2}, {1, math.Inf(1), 2}} {
 		if s := Summarize(v); s.Interval != nil {
 			t.Errorf("%v has an interval: %+v", v, *s.Interval)
 		}
@@ -182,7 +185,7 @@ func TestCompare_Properties(t *testing.T) {
 // 20. Launches scatter by 3 % and rounds drift by 10 %, as seen on a real server.
 func TestCompare_FalseFindings(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 29))
-	const trials = 6000
+	const trials = 3000
 	found, unpaired, missed, realFound := 0, 0, 0, 0
 	for range trials {
 		var a, b, faster []Launch
@@ -207,13 +210,13 @@ func TestCompare_FalseFindings(t *testing.T) {
 			missed++
 		}
 	}
-	// Three standard deviations of a count of 1 in 20 are 0.85 %.
+	// Three standard deviations of a count of 1 in 20 are 1.2 %.
 	for what, n := range map[string]int{"paired comparison of equal cells": found, "interval that misses": missed} {
-		if rate := float64(n) / trials; rate < 0.0415 || rate > 0.0585 {
+		if rate := float64(n) / trials; rate < 0.038 || rate > 0.062 {
 			t.Errorf("%s: %.2f %%, want 5 %%", what, 100*rate)
 		}
 	}
-	if rate := float64(unpaired) / trials; rate > 0.0585 {
+	if rate := float64(unpaired) / trials; rate > 0.062 {
 		t.Errorf("comparison that is not paired: %.2f %% false findings, want at most 5 %%", 100*rate)
 	}
 	if rate := float64(realFound) / trials; rate < 0.9 {

@@ -44,12 +44,17 @@ func Summarize(values []float64) Summary {
 	if len(values) < minForT {
 		return s
 	}
-	logs, ok := logarithms(values)
-	if !ok {
+	// Relative to the median, so that equal values give exactly that value.
+	relative := make([]float64, len(values))
+	for i, v := range values {
+		relative[i] = v / s.Median
+	}
+	logs, ok := logarithms(relative)
+	if !ok || s.Median <= 0 {
 		return s
 	}
 	t := benchmath.AssumeNormal.Summary(sample(logs), Confidence)
-	s.Interval = &Interval{Kind: TLog, Lo: math.Exp(t.Lo), Hi: math.Exp(t.Hi)}
+	s.Interval = &Interval{Kind: TLog, Lo: s.Median * math.Exp(t.Lo), Hi: s.Median * math.Exp(t.Hi)}
 	if len(values) < minForRank {
 		return s
 	}
