@@ -41,6 +41,7 @@ type behaviour struct {
 	Plan              []op                  `json:"plan"`
 	Phases            map[string][2]float64 `json:"phases"` // milliseconds, from and to
 	Ranks             []int                 `json:"ranks,omitempty"`
+	DPSize            int                   `json:"dp_size,omitempty"` // DP attention over four ranks
 	Fault             string                `json:"fault,omitempty"`
 	SyncMs            float64               `json:"sync_ms,omitempty"`
 	OnPublish         bool                  `json:"on_publish,omitempty"`
@@ -48,6 +49,7 @@ type behaviour struct {
 	VerifyParts       int                   `json:"verify_parts"`
 	TargetExtendParts int                   `json:"target_extend_parts"`
 	WithReqs          bool                  `json:"with_reqs"`
+	Lab               bool                  `json:"lab,omitempty"` // as on the practice host
 	Truth             string                `json:"truth"`
 
 	patch string // "" = profiling-v4
@@ -83,6 +85,7 @@ type printed struct {
 	Hash          string             `json:"hash"`
 	Worker        string             `json:"worker"`
 	Rank          int                `json:"rank"`
+	DPRank        *int               `json:"dp_rank"`
 	Cycles        int                `json:"cycles"`
 	TStart        float64            `json:"t_start"`
 	TEnd          float64            `json:"t_end"`

@@ -110,12 +110,16 @@ func TestProfiler_V1PrintsTheRowWithinTheRequestsLastCycle(t *testing.T) {
 }
 
 func TestProfiler_PrintsTheOpenRowWhenTheEngineGoesIdle(t *testing.T) {
-	for _, worker := range []string{"v1", "v2"} {
-		t.Run(worker, func(t *testing.T) {
+	copies, _, _ := bytes.Cut(standIn(t, "v2"), []byte("\n    def on_verify_complete_cpu"))
+	for name, c := range map[string]struct {
+		worker string
+		src    []byte
+	}{"v1": {"v1", standIn(t, "v1")}, "v2": {"v2", standIn(t, "v2")}, "v2 by the result's copy": {"v2", copies}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBehaviour(t, worker)
+			b := newBehaviour(t, c.worker)
 			b.Plan = []op{{Op: "prefill", Rids: []string{"a"}}, {Op: "decode", Rids: []string{"a"}, N: 30}, {Op: "flush"}}
-			o := b.run(t, standIn(t, worker))
+			o := b.run(t, c.src)
 			if err := b.compare(o); err != nil {
 				t.Fatalf("%v\n%s", err, o.out)
 			}
@@ -163,6 +167,22 @@ func TestProfiler_TwoRanksPrintOnce(t *testing.T) {
 				t.Errorf("rank 0 prints %d rows", len(o.rows))
 			}
 		})
+	}
+}
+
+func TestProfiler_UnderDPAttentionTheFirstRankOfEachGroupPrints(t *testing.T) {
+	for rank, prints := range []bool{true, false, true, false} {
+		b := newBehaviour(t, "v1")
+		b.Ranks, b.DPSize = []int{rank}, 2
+		o := b.run(t, standIn(t, "v1"))
+		if (len(o.rows) > 0) != prints {
+			t.Errorf("rank %d prints %d rows", rank, len(o.rows))
+		}
+		for _, r := range o.rows {
+			if r.Rank != rank || r.DPRank == nil || *r.DPRank != rank/2 {
+				t.Fatalf("rank %d says rank %d, dp_rank %v", rank, r.Rank, deref(r.DPRank))
+			}
+		}
 	}
 }
 
@@ -224,6 +244,57 @@ func TestProfiler_V3SynchronizesSixTimesACycle(t *testing.T) {
 	b.Ranks = []int{1}
 	if o := b.run(t, standIn(t, "v1")); o.out != "" || o.end.Syncs != 6*61 {
 		t.Errorf("rank 1: %d synchronizes, prints %q", o.end.Syncs, o.out)
+	}
+}
+
+// The story's profiler counted drafts without the bonus token.
+func TestProfiler_StoryCountsWithoutTheBonusOnThePracticeHostOnly(t *testing.T) {
+	b := newBehaviour(t, "v1")
+	b.patch, b.Steps = "story-v3", 2
+	if o := b.run(t, standIn(t, "v1")); len(o.names) != 0 || o.out != "" {
+		t.Fatalf("elsewhere it wraps %v and prints %q", o.names, o.out)
+	}
+	b.Lab = true
+	story := b.run(t, standIn(t, "v1"))
+	b.patch = "profiling-v3" // the same seed gives the same cycles
+	right := b.run(t, standIn(t, "v1"))
+	if len(story.rows) == 0 || len(story.rows) != len(right.rows) {
+		t.Fatalf("%d rows, %d", len(story.rows), len(right.rows))
+	}
+	for i, r := range story.rows {
+		if want := *right.rows[i].Tokens - r.RequestCycles; *r.Tokens != want || *r.Accepted != want {
+			t.Errorf("row %d: tokens %d, accepted %d, want %d", i+1, *r.Tokens, *r.Accepted, want)
+		}
+		if !near(r.block["accept length"], right.rows[i].block["accept length"]-1) {
+			t.Errorf("row %d: accept length %.2f, rightly %.2f", i+1, r.block["accept length"], right.rows[i].block["accept length"])
+		}
+		if want := 1e3 * float64(*r.Tokens) / r.WallMs; !near(r.block["rate"], want) {
+			t.Errorf("row %d: rate %.2f, want %.2f", i+1, r.block["rate"], want)
+		}
+	}
+}
+
+func TestProfiler_StackedProfilersBothMeasure(t *testing.T) {
+	v3, err := patches.Lookup("profiling-v3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := patches.Apply(v3, v3.Targets[0], standIn(t, "v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBehaviour(t, "v1")
+	o := b.run(t, src) // profiling-v4 on top
+	both := map[string]observed{"profiling-v3": {calls: o.calls}, "profiling-v4": {calls: o.calls}}
+	for _, r := range o.rows {
+		mine := both[r.Profiler]
+		mine.rows = append(mine.rows, r)
+		both[r.Profiler] = mine
+	}
+	for name, o := range both {
+		if err := b.compare(o); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -56,6 +56,8 @@ torch.cuda.__path__ = []
 torch.cuda.synchronize = Torch.synchronize
 sys.modules.update({"torch": torch, "torch.cuda": torch.cuda})
 permissive.install()
+if config.get("lab"):
+    sys.modules["specrun_lab"] = types.ModuleType("specrun_lab")
 
 source = open(config["file"], "rb").read()
 marker = source.find(b"# >>> specrun ")
@@ -150,7 +152,8 @@ def new_worker(rank):
     shared = dict(
         speculative_num_steps=config["steps"], speculative_num_draft_tokens=config["steps"] + 1, topk=1, device="cuda",
         adaptive_controller=None, plan_stream=None, enable_dp_spec_prefill_coordination=False,
-        server_args=types.SimpleNamespace(enable_dp_attention=False), draft_tp_context=lambda group: contextlib.nullcontext(),
+        server_args=types.SimpleNamespace(enable_dp_attention="dp_size" in config, tp_size=4, dp_size=config.get("dp_size", 1)),
+        draft_tp_context=lambda group: contextlib.nullcontext(),
         draft_model_runner=types.SimpleNamespace(tp_group=None), draft_runner=types.SimpleNamespace(tp_group=None),
         speculative_algorithm=types.SimpleNamespace(is_standalone=lambda: False), parallel_layout=None)
     target = types.SimpleNamespace(
