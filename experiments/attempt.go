@@ -1,0 +1,329 @@
+package experiments
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// Names of steps in the journal.
+const (
+	stepLaunch  = "launch"
+	stepLease   = "lease"
+	stepPatch   = "patch"
+	stepStart   = "start"
+	stepReady   = "ready"
+	stepCheck   = "check"
+	stepRun     = "run"
+	stepWarm    = "warm"
+	stepBench   = "bench"
+	stepCollect = "collect"
+	stepStop    = "stop"
+	stepRestore = "restore"
+	stepSweep   = "sweep"
+)
+
+// attempt is one launch being made, or taken up again.
+type attempt struct {
+	x       *execution
+	planned PlannedLaunch
+	cfg     ServerConfig
+	rec     record.Launch
+	journal journal
+	undo    []Step
+	isLast  func(ctx context.Context) bool // no launch comes after this one
+
+	port    int // that was chosen; 0 = none yet
+	leases  leaseEvidence
+	state   server.State
+	ready   server.Ready
+	patches PatchState
+	facts   launchFacts
+	keeper  *keeper // of the leases
+
+	run    *record.Run // being measured
+	runNow PlannedRun
+}
+
+// launchEvidence says which launch of the plan a journal belongs to.
+type launchEvidence struct {
+	N     int          `json:"n"`
+	Round int          `json:"round"`
+	Runs  []PlannedRun `json:"runs"`
+}
+
+type failureEvidence struct {
+	Class  record.Class `json:"class"`
+	Reason string       `json:"reason"`
+}
+
+// journal is what the events of a launch say. It hints; Look decides.
+type journal struct {
+	seq     int64 // of the last event
+	launch  launchEvidence
+	lease   *leaseEvidence
+	done    map[string]json.RawMessage // evidence of the launch's own steps
+	undoing bool
+	failed  *failureEvidence
+}
+
+func readJournal(events []record.Event) (journal, error) {
+	j := journal{done: map[string]json.RawMessage{}}
+	for _, e := range events {
+		j.seq = max(j.seq, e.Seq)
+		if e.RunID != "" {
+			continue
+		}
+		var err error
+		switch {
+		case e.Step == stepLaunch && e.Kind == record.EventIntent:
+			err = json.Unmarshal(e.Evidence, &j.launch)
+		case e.Step == stepLease && (e.Kind == record.EventIntent || e.Kind == record.EventSkip):
+			j.lease = &leaseEvidence{}
+			err = json.Unmarshal(e.Evidence, j.lease)
+		case e.Kind == record.EventDone || e.Kind == record.EventSkip:
+			j.done[e.Step] = e.Evidence
+		case e.Kind == record.EventUndo:
+			j.undoing = true
+		case e.Kind == record.EventFailed:
+			j.failed = &failureEvidence{}
+			err = json.Unmarshal(e.Evidence, j.failed)
+		}
+		if err != nil {
+			return j, fmt.Errorf("journal of launch %s, event %d: %w", e.LaunchID, e.Seq, err)
+		}
+	}
+	return j, nil
+}
+
+// record makes an event durable together with what it changes. It does not end
+// with ctx: what has happened has to be written down.
+func (a *attempt) record(ctx context.Context, runID, step string, kind record.EventKind, evidence any, c record.Change) error {
+	e := record.Event{LaunchID: a.rec.ID, Seq: a.journal.seq + 1, RunID: runID, AtUs: a.x.nowUs(), Step: step, Kind: kind}
+	if evidence != nil {
+		raw, err := json.Marshal(evidence)
+		if err != nil {
+			return &fatalError{fmt.Errorf("evidence of %s: %w", step, err)}
+		}
+		e.Evidence = raw
+	}
+	a.x.deps.Hook(BeforeEvent, e)
+	if err := a.x.deps.Recorder.Record(context.WithoutCancel(ctx), e, c); err != nil {
+		return &fatalError{fmt.Errorf("record %s of launch %s: %w", step, a.rec.ID, err)}
+	}
+	a.journal.seq++
+	a.x.deps.Hook(AfterEvent, e)
+	return nil
+}
+
+// begin records the launch itself.
+func (a *attempt) begin(ctx context.Context) error {
+	a.rec.State = record.LaunchActive
+	return a.record(ctx, "", stepLaunch, record.EventIntent,
+		launchEvidence{N: a.planned.N, Round: a.planned.Round, Runs: a.planned.Runs},
+		record.Change{Launch: &a.rec, SweepID: a.x.sweepID, SweepState: record.SweepActive})
+}
+
+// goOn takes the launch to its end: all steps, all runs that are left, and the
+// cleaning up. An error ends the execution; a failed run is none.
+func (a *attempt) goOn(ctx context.Context, adopted *record.Run) error {
+	leased, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.keeper = &keeper{lost: cancel}
+	release := a.keeper.stop
+	defer release()
+	err := a.serve(leased)
+	if err == nil {
+		err = a.measureAll(leased, adopted)
+	}
+	var f *failure
+	var fatal *fatalError
+	switch {
+	case err == nil:
+		release()
+		return a.finish(ctx, record.LaunchDone)
+	case errors.As(err, &fatal):
+		release()
+		if !hostLost(err) && !errors.Is(err, errClaimLost) {
+			err = errors.Join(err, a.undoAll(ctx))
+		}
+		return err
+	case errors.As(err, &f):
+		release()
+		return a.finish(ctx, record.LaunchFailed)
+	}
+	// From outside: the run in progress counts for nothing.
+	release()
+	if cutErr := a.cut(ctx, "interrupted"); cutErr != nil {
+		return errors.Join(err, cutErr)
+	}
+	return err
+}
+
+// serve takes the launch's own steps; when one of them fails, so have all its
+// runs.
+func (a *attempt) serve(ctx context.Context) error {
+	for _, s := range a.launchSteps() {
+		err := a.do(ctx, s)
+		if err == nil {
+			continue
+		}
+		err = judge(ctx, s.Name, err)
+		var f *failure
+		if errors.As(err, &f) {
+			a.progress(s.Name, PhaseFailed, f.Error())
+			ev := failureEvidence{Class: f.class, Reason: f.reason()}
+			if err := a.record(ctx, "", s.Name, record.EventFailed, ev, record.Change{}); err != nil {
+				return err
+			}
+			if err := a.failRest(ctx, ev); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// failRest makes every run that has no result a failed one.
+func (a *attempt) failRest(ctx context.Context, why failureEvidence) error {
+	for _, r := range a.planned.Runs {
+		if a.x.filled(a.slot(r)) {
+			continue
+		}
+		run := a.newRun(r)
+		run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, why.Class, why.Reason, run.StartUs
+		if err := a.endRun(ctx, stepRun, record.EventFailed, why, r, run, &record.RunData{Provenance: a.provenance(r)}); err != nil {
+			return err
+		}
+		a.attachTail(ctx, run.ID)
+	}
+	return nil
+}
+
+// measureAll measures the runs that have no result, the adopted one going on
+// where it is.
+func (a *attempt) measureAll(ctx context.Context, adopted *record.Run) error {
+	for _, r := range a.planned.Runs {
+		if a.x.filled(a.slot(r)) {
+			continue
+		}
+		var run *record.Run
+		if adopted != nil && adopted.SlotID == a.slot(r) {
+			run, adopted = adopted, nil
+		}
+		err := a.measure(ctx, r, run)
+		var f *failure
+		if errors.As(err, &f) && !f.ends {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut ends the launch without a result for what is open in it.
+func (a *attempt) cut(ctx context.Context, why string) error {
+	undoErr := a.undoAll(ctx)
+	if undoErr != nil {
+		return &fatalError{undoErr}
+	}
+	if a.run != nil {
+		run := *a.run
+		run.State, run.Reason, run.EndUs = record.RunCut, why, a.x.nowUs()
+		if err := a.record(ctx, run.ID, stepRun, record.EventNote, map[string]string{"cut": why}, record.Change{Run: &run}); err != nil {
+			return err
+		}
+		a.run = nil
+	}
+	return a.close(ctx, record.LaunchCut)
+}
+
+// finish cleans up and records how the launch ended. A launch that is kept is
+// not cleaned up.
+func (a *attempt) finish(ctx context.Context, state record.LaunchState) error {
+	keep := state == record.LaunchDone && a.x.plan.After == AfterKeep && a.isLast(ctx)
+	if keep {
+		a.x.note(fmt.Sprintf("the server of launch %s still runs on %s, port %d, with its patches (after: keep)", a.rec.ID, a.x.host.Name, a.leases.Port))
+	} else if err := a.undoAll(ctx); err != nil {
+		return &fatalError{err}
+	}
+	return a.close(ctx, state)
+}
+
+func (a *attempt) undoAll(ctx context.Context) error {
+	ctx, cancel := a.x.cleaning(ctx)
+	defer cancel()
+	return a.undoTo(ctx, 0)
+}
+
+// close keeps the launch's log and makes its state final.
+func (a *attempt) close(ctx context.Context, state record.LaunchState) error {
+	ctx, cancel := a.x.cleaning(ctx)
+	defer cancel()
+	if a.state.LogPath != "" {
+		if err := a.attachLog(ctx); err != nil {
+			return &fatalError{err}
+		}
+	}
+	a.rec.State = state
+	return a.record(ctx, "", stepLaunch, record.EventDone, nil, record.Change{Launch: &a.rec})
+}
+
+func (a *attempt) slot(r PlannedRun) string {
+	return slotID(a.x.sweepID, r.Cell, a.planned.Round, r.Repeat)
+}
+
+// newRun is the next attempt at a slot.
+func (a *attempt) newRun(r PlannedRun) record.Run {
+	slot := a.slot(r)
+	return record.Run{ID: a.x.deps.IDs(), SlotID: slot, Attempt: a.x.attempts[slot] + 1, LaunchID: a.rec.ID, Host: a.x.plan.Host.Name,
+		State: record.RunActive, StartUs: a.x.nowUs()}
+}
+
+// endRun records a run's result, done or failed, and keeps it for the source.
+func (a *attempt) endRun(ctx context.Context, step string, kind record.EventKind, evidence any, r PlannedRun, run record.Run, data *record.RunData) error {
+	change := record.Change{Run: &run, Data: data}
+	if run.Attempt > a.x.attempts[run.SlotID] {
+		change.Supersede = a.x.supersede[run.SlotID]
+	}
+	if err := a.record(ctx, run.ID, step, kind, evidence, change); err != nil {
+		return err
+	}
+	a.x.attempts[run.SlotID] = run.Attempt
+	delete(a.x.supersede, run.SlotID)
+	result := record.Result{Run: run, Cell: recordCell(a.x.sweepID, a.x.plan.Cells[r.Cell]),
+		Slot:    record.Slot{ID: run.SlotID, CellID: cellID(a.x.sweepID, r.Cell), Round: a.planned.Round, Repeat: r.Repeat},
+		Metrics: data.Metrics, Labels: data.Labels}
+	a.x.results = append(a.x.results, result)
+	a.runNow = r
+	a.report(Progress{Step: stepRun, Phase: PhaseResult, Result: &result, Cell: &a.x.plan.Cells[r.Cell], Repeat: r.Repeat})
+	return nil
+}
+
+func (a *attempt) progress(step string, phase Phase, message string) {
+	p := Progress{Step: step, Phase: phase, Message: message}
+	if a.run != nil {
+		p.Cell, p.Repeat = &a.x.plan.Cells[a.runNow.Cell], a.runNow.Repeat
+	}
+	a.report(p)
+}
+
+func (a *attempt) report(p Progress) {
+	p.SweepID, p.Host, p.Round = a.x.sweepID, a.x.plan.Host.Name, a.planned.Round
+	p.Launch, p.Launches = a.x.launches, max(a.x.launches, a.x.expected)
+	for _, r := range a.planned.Runs {
+		c := a.x.plan.Cells[r.Cell]
+		if !slices.ContainsFunc(p.Cells, func(o Cell) bool { return o.Ord == c.Ord }) {
+			p.Cells = append(p.Cells, c)
+		}
+	}
+	a.x.deps.OnEvent(p)
+}

@@ -1,0 +1,289 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"specrun/experiments/record"
+)
+
+// execution is one controller working on one sweep. Everything but shared
+// belongs to one goroutine.
+type execution struct {
+	deps    Deps
+	plan    *Plan
+	sweepID string
+	source  Source
+	host    *Host
+	shared  atomic.Pointer[Host] // the same, for the goroutine that renews leases
+	engine  Engine
+
+	results   []record.Result   // of slots that are filled
+	attempts  map[string]int    // by slot
+	supersede map[string]string // slot -> failed run that the next attempt replaces
+	found     map[string]foundPatches
+	hostInfo  map[string][]record.Fact // by interpreter
+	last      *attempt                 // the latest launch; what concerns the sweep is noted in its journal
+	launches  int
+	expected  int
+	notes     []string
+}
+
+// Execute runs a plan as a new sweep and blocks until it has ended. A nil
+// source runs the plan's own launches. Failed runs are results: the error is
+// nil and Summary counts them. Errors: *InterruptedError when ctx ended (all is
+// cleaned up, resume continues), *OpenError when something could not be cleaned
+// up or recorded, *SecretError and connection errors before anything was begun.
+func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summary, error) {
+	x, err := newExecution(deps, plan, deps.newID())
+	if err != nil {
+		return nil, err
+	}
+	x.source = source
+	if source == nil {
+		x.source = planSource{x.sweepID, plan}
+	}
+	if err := x.connect(ctx); err != nil {
+		return nil, err
+	}
+	defer x.disconnect()
+	begin, err := sweepPlan(x.sweepID, plan, x.nowUs())
+	if err != nil {
+		return nil, err
+	}
+	if err := deps.Recorder.Begin(ctx, begin); err != nil {
+		return nil, fmt.Errorf("begin sweep: %w", err)
+	}
+	return x.run(ctx, func(context.Context) error { return nil })
+}
+
+func (d Deps) newID() string {
+	if d.IDs == nil {
+		return ""
+	}
+	return d.IDs()
+}
+
+func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
+	d, err := deps.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	x := &execution{deps: d, plan: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
+		found: map[string]foundPatches{}, hostInfo: map[string][]record.Fact{}}
+	if len(plan.Cells) == 0 {
+		return nil, errors.New("execute: the plan has no cells")
+	}
+	if x.engine, err = d.Engines(plan.Cells[0].Server.Engine); err != nil {
+		return nil, err
+	}
+	for _, c := range plan.Cells {
+		for _, name := range sortedKeys(c.Server.Secrets) {
+			if _, ok := d.Getenv(c.Server.Secrets[name]); !ok {
+				return nil, &SecretError{Name: name, From: c.Server.Secrets[name]}
+			}
+		}
+	}
+	return x, nil
+}
+
+func (x *execution) nowUs() int64 { return x.deps.Now().UnixMicro() }
+
+func (x *execution) note(text string) { x.notes = append(x.notes, text) }
+
+// cleaning is a context that outlives a cancel, for undoing.
+func (x *execution) cleaning(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), x.deps.UndoTimeout)
+}
+
+func (x *execution) connect(ctx context.Context) error {
+	h, err := x.deps.Hosts(ctx, x.plan.Host.Name)
+	if err != nil {
+		return err
+	}
+	x.host = h
+	x.shared.Store(h)
+	return nil
+}
+
+func (x *execution) disconnect() {
+	if x.host != nil && x.host.Close != nil {
+		// Nothing is left to do over it, so an error in closing says nothing.
+		_ = x.host.Close()
+	}
+}
+
+// reconnect makes a lost connection anew; a host that stays away is fatal.
+func (x *execution) reconnect(ctx context.Context, lost error) error {
+	x.disconnect()
+	deadline := time.Now().Add(x.deps.Reconnect)
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := x.connect(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !hostLost(err) || time.Now().After(deadline) {
+			return &fatalError{errors.Join(lost, err)}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// run claims the sweep, takes up what is open, makes the launches that are left
+// and puts the host back as after: says.
+func (x *execution) run(parent context.Context, reopen func(context.Context) error) (*Summary, error) {
+	if err := x.claim(parent); err != nil {
+		return nil, err
+	}
+	ctx, stop := x.keepClaim(parent)
+	defer stop()
+	err := reopen(ctx)
+	if err == nil {
+		err = x.launchAll(ctx)
+	}
+	if errors.Is(err, errClaimLost) {
+		return x.summary(record.SweepInterrupted), &OpenError{SweepID: x.sweepID, Err: err}
+	}
+	if !hostLost(err) {
+		err = errors.Join(err, x.restore(ctx))
+	}
+	state, missing := x.state()
+	if err != nil {
+		state = record.SweepInterrupted
+	}
+	if endErr := x.end(ctx, state); endErr != nil {
+		err = errors.Join(err, endErr)
+	}
+	summary := x.summary(state)
+	summary.Missing = missing
+	if claimErr := x.deps.Recorder.Claim(context.WithoutCancel(ctx), x.sweepID, x.deps.Controller, 0); claimErr != nil {
+		err = errors.Join(err, &fatalError{fmt.Errorf("give up the claim: %w", claimErr)})
+	}
+	return summary, x.explain(parent, err)
+}
+
+// explain gives an error the type that callers tell apart.
+func (x *execution) explain(parent context.Context, err error) error {
+	var fatal *fatalError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &fatal):
+		return &OpenError{SweepID: x.sweepID, Err: err}
+	case parent.Err() != nil:
+		return &InterruptedError{SweepID: x.sweepID, Cause: context.Cause(parent)}
+	}
+	return &OpenError{SweepID: x.sweepID, Err: err}
+}
+
+// maxIdle bounds launches that end without any result, one after another.
+const maxIdle = 3
+
+func (x *execution) launchAll(ctx context.Context) error {
+	idle := 0
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		next, err := x.source.Next(ctx, x.results)
+		if err != nil {
+			return fmt.Errorf("plan the next launch: %w", err)
+		}
+		if len(next) == 0 {
+			return nil
+		}
+		before := len(x.results)
+		x.launches++
+		x.expected = x.launches + len(next) - 1
+		a := x.newAttempt(next[0], record.Launch{ID: x.deps.IDs(), SweepID: x.sweepID, Host: x.plan.Host.Name, Round: next[0].Round})
+		if err := a.begin(ctx); err != nil {
+			return err
+		}
+		if err := a.goOn(ctx, nil); err != nil {
+			return err
+		}
+		if len(x.results) > before {
+			idle = 0
+		} else if idle++; idle == maxIdle {
+			return fmt.Errorf("%d launches in a row ended without a result", idle)
+		}
+	}
+}
+
+func (x *execution) newAttempt(l PlannedLaunch, rec record.Launch) *attempt {
+	a := &attempt{x: x, planned: l, rec: rec, journal: journal{}}
+	if len(l.Runs) > 0 {
+		a.cfg = x.plan.Cells[l.Runs[0].Cell].Server
+	}
+	a.isLast = func(ctx context.Context) bool {
+		next, err := x.source.Next(ctx, x.results)
+		return err == nil && len(next) == 0
+	}
+	x.last = a
+	return a
+}
+
+func (x *execution) filled(slot string) bool {
+	for _, r := range x.results {
+		if r.Slot.ID == slot {
+			return true
+		}
+	}
+	return false
+}
+
+// state is how the sweep stands, and how many of the plan's slots are empty.
+func (x *execution) state() (record.SweepState, int) {
+	missing := 0
+	for _, l := range x.plan.Launches {
+		for _, r := range l.Runs {
+			if !x.filled(slotID(x.sweepID, r.Cell, l.Round, r.Repeat)) {
+				missing++
+			}
+		}
+	}
+	switch _, failed := x.counts(); {
+	case missing > 0:
+		return record.SweepInterrupted, missing
+	case failed > 0:
+		return record.SweepIncomplete, 0
+	}
+	return record.SweepDone, 0
+}
+
+func (x *execution) counts() (done, failed int) {
+	for _, r := range x.results {
+		switch r.Run.State {
+		case record.RunDone:
+			done++
+		case record.RunFailed:
+			failed++
+		}
+	}
+	return done, failed
+}
+
+func (x *execution) summary(state record.SweepState) *Summary {
+	s := &Summary{SweepID: x.sweepID, State: state, Launches: x.launches, Notes: x.notes}
+	s.Done, s.Failed = x.counts()
+	return s
+}
+
+// end records the sweep's state in the journal of its latest launch.
+func (x *execution) end(ctx context.Context, state record.SweepState) error {
+	if x.last == nil {
+		return nil // nothing was begun: the sweep is as Begin left it, and resume starts it
+	}
+	return x.last.record(ctx, "", stepSweep, record.EventNote, map[string]any{"state": state},
+		record.Change{SweepID: x.sweepID, SweepState: state})
+}

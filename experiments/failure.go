@@ -1,0 +1,175 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+	"specrun/remote"
+)
+
+// failure is an outcome that is a result: it has a class and a reason, is
+// stored with the runs it hits, and the sweep goes on.
+type failure struct {
+	class record.Class
+	err   error
+	// ends says that the server cannot measure anything any more.
+	ends bool
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// reason is what, where and what next, for people.
+func (f *failure) reason() string {
+	text := f.err.Error()
+	var h interface{ Hint() string }
+	if errors.As(f.err, &h) && h.Hint() != "" {
+		text += "\nnext: " + h.Hint()
+	}
+	return text
+}
+
+// fatalError ends the execution: the store, the host or the claim is lost, or a
+// cleaning up could not be proved. What is open stays open for resume.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+
+func (e *fatalError) Unwrap() error { return e.err }
+
+// InterruptedError says that an execution was ended from outside, and how the
+// sweep can be continued.
+type InterruptedError struct {
+	SweepID string
+	Cause   error
+}
+
+func (e *InterruptedError) Error() string {
+	return fmt.Sprintf("sweep %s was interrupted: %v", e.SweepID, e.Cause)
+}
+
+func (e *InterruptedError) Unwrap() error { return e.Cause }
+
+// Hint says what to do next.
+func (e *InterruptedError) Hint() string { return "specrun resume " + e.SweepID + " continues it" }
+
+// OpenError says that something could not be cleaned up or recorded, so that
+// the sweep is open.
+type OpenError struct {
+	SweepID string
+	Err     error
+}
+
+func (e *OpenError) Error() string { return fmt.Sprintf("sweep %s is left open: %v", e.SweepID, e.Err) }
+
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// Hint says what to do next.
+func (e *OpenError) Hint() string {
+	hint := "specrun resume " + e.SweepID + " looks at what is left, cleans up and goes on"
+	var h interface{ Hint() string }
+	if errors.As(e.Err, &h) && h.Hint() != "" {
+		return h.Hint() + "; then " + hint
+	}
+	return hint
+}
+
+// ClaimedError says that another controller works on the sweep.
+type ClaimedError struct {
+	SweepID    string
+	Controller string
+	Err        error // the recorder's
+}
+
+func (e *ClaimedError) Error() string {
+	return fmt.Sprintf("sweep %s is worked on by %s", e.SweepID, e.Controller)
+}
+
+func (e *ClaimedError) Unwrap() error { return e.Err }
+
+// Hint says what to do next.
+func (e *ClaimedError) Hint() string {
+	return "wait for it, or stop it; its claim ends by itself within a minute after it has ended"
+}
+
+// SecretError says that a secret the spec refers to is not set here.
+type SecretError struct{ Name, From string }
+
+func (e *SecretError) Error() string {
+	return fmt.Sprintf("server.env.%s: %s is not set in the environment of specrun", e.Name, e.From)
+}
+
+// Hint says what to do next.
+func (e *SecretError) Hint() string { return "export " + e.From + "=... before starting specrun" }
+
+// hostLost says that the connection, not the host's answer, is the trouble.
+func hostLost(err error) bool {
+	for _, kind := range []error{remote.ErrLost, remote.ErrUnreachable, remote.ErrThrottled, remote.ErrClosed} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge sorts what ended a step: a *failure that is a result, or an error that
+// ends the execution.
+func judge(ctx context.Context, step string, err error) error {
+	var fatal *fatalError
+	var f *failure
+	switch {
+	case errors.As(err, &fatal):
+		return err
+	case ctx.Err() != nil && !errors.As(context.Cause(ctx), &f):
+		return context.Cause(ctx)
+	case ctx.Err() != nil:
+		return f
+	case hostLost(err):
+		return &fatalError{err}
+	case errors.As(err, &f):
+		return f
+	}
+	return &failure{class: classOf(step, err), err: err, ends: true}
+}
+
+func classOf(step string, err error) record.Class {
+	var (
+		port    *server.PortError
+		gpu     *server.GPUBusyError
+		held    *server.HeldError
+		crash   *server.CrashError
+		exited  *server.ExitedError
+		late    *server.NotReadyError
+		stalled *server.StalledError
+		refused *server.RefusedError
+	)
+	switch {
+	case errors.As(err, &port):
+		return record.ClassPortInUse
+	case errors.As(err, &gpu):
+		return record.ClassGPUBusy
+	case errors.As(err, &held):
+		if strings.HasPrefix(held.Lease.Name, "port-") {
+			return record.ClassPortInUse
+		}
+		return record.ClassGPUBusy
+	case errors.As(err, &crash):
+		return record.Class(crash.Crash.Kind)
+	case errors.As(err, &exited):
+		return record.ClassExited
+	case errors.As(err, &late):
+		return record.ClassNotReady
+	case errors.As(err, &stalled):
+		return record.ClassStalled
+	case errors.As(err, &refused):
+		return record.ClassExited
+	case step == stepPatch:
+		return record.ClassPatch
+	}
+	return record.ClassInternal
+}

@@ -1,0 +1,101 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"specrun/experiments/record"
+)
+
+// tailBytes is how much of a log is kept with a failed run.
+const tailBytes = 64 << 10
+
+// hostFile reads a file on the host from an offset up to a limit.
+type hostFile struct {
+	ctx      context.Context // of one call that reads it to the end
+	server   Server
+	path     string
+	at, upTo int64 // upTo < 0: to the end
+}
+
+func (f *hostFile) Read(p []byte) (int, error) {
+	if f.upTo >= 0 {
+		if f.at >= f.upTo {
+			return 0, io.EOF
+		}
+		p = p[:min(int64(len(p)), f.upTo-f.at)]
+	}
+	n, _, err := f.server.ReadAt(f.ctx, f.path, p, f.at)
+	f.at += int64(n)
+	if err == nil && n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// window reads the whole lines between two byte cursors, and where they begin.
+func (a *attempt) window(ctx context.Context, from, to int64) ([]byte, int64, error) {
+	if to <= from {
+		return nil, from, nil
+	}
+	// One byte earlier shows whether a line begins at the cursor.
+	begin := max(from-1, 0)
+	text, err := io.ReadAll(&hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, at: begin, upTo: to})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the server's log: %w", err)
+	}
+	if from > 0 {
+		nl := bytes.IndexByte(text, '\n')
+		if nl < 0 {
+			return nil, to, nil
+		}
+		begin += int64(nl) + 1
+		text = text[nl+1:]
+	}
+	return text[:bytes.LastIndexByte(text, '\n')+1], begin, nil
+}
+
+// tail is the end of the server's log, "" when it cannot be read: it only adds
+// to an error that is known already.
+func (a *attempt) tail(ctx context.Context) string {
+	if a.state.LogPath == "" {
+		return ""
+	}
+	s := a.x.host.Server
+	_, size, err := s.ReadAt(ctx, a.state.LogPath, make([]byte, 1), 0)
+	if err != nil {
+		return ""
+	}
+	from := max(0, size-tailBytes)
+	text, err := io.ReadAll(&hostFile{ctx: ctx, server: s, path: a.state.LogPath, at: from, upTo: size})
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// attachTail keeps the end of the log with a failed run. The run's result is
+// stored already, so what goes wrong here is a note.
+func (a *attempt) attachTail(ctx context.Context, runID string) {
+	text := a.tail(ctx)
+	if text == "" {
+		return
+	}
+	_, err := a.x.deps.Recorder.Attach(context.WithoutCancel(ctx), record.Artifact{RunID: runID, LaunchID: a.rec.ID, Name: "server-tail.log"}, strings.NewReader(text))
+	if err != nil {
+		a.x.note(fmt.Sprintf("the log tail of run %s was not kept: %v", runID, err))
+	}
+}
+
+// attachLog keeps the whole log of the launch.
+func (a *attempt) attachLog(ctx context.Context) error {
+	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, upTo: -1}
+	_, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{LaunchID: a.rec.ID, Name: "server.log"}, f)
+	if err != nil {
+		return fmt.Errorf("keep the log of launch %s: %w", a.rec.ID, err)
+	}
+	return nil
+}

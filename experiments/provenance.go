@@ -1,0 +1,94 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"specrun/experiments/record"
+)
+
+// provenance is all that is known to explain a run's numbers. It grows with
+// the launch: a run that failed early has less of it.
+func (a *attempt) provenance(r PlannedRun) []record.Fact {
+	var f facts
+	cell := a.x.plan.Cells[r.Cell]
+	f.add("code", "specrun", a.x.deps.Version)
+	f.add("code", "engine", a.cfg.Engine)
+	f.add("code", "engine_version", firstOf(a.facts.Checked.Version, a.patches.EngineVersion))
+	f.add("code", "python", a.cfg.Python)
+	f.add("code", "python_version", a.patches.PythonVersion)
+	for _, file := range a.patches.Files {
+		f.add("code", "file "+file.Path, file.SHA256+" "+file.Verdict)
+	}
+	for _, p := range a.cfg.Patches {
+		f.add("patches", p.Name, strings.TrimSpace(p.Version+" "+p.SHA256))
+	}
+	if len(a.cfg.Patches) == 0 {
+		f.add("patches", "none", "none")
+	}
+	f.add("command", "argv", quoteArgv(a.rec.Argv))
+	f.add("command", "cwd", a.cfg.Cwd)
+	for _, fl := range a.cfg.Flags {
+		f.add("flags", "asked "+fl.Name, strings.Join(fl.Values, " "))
+	}
+	for _, name := range sortedKeys(a.facts.Checked.Effective) {
+		f.add("flags", name, a.facts.Checked.Effective[name])
+	}
+	for _, name := range sortedKeys(a.facts.Environ) {
+		// Its own name differs in every launch and explains nothing.
+		if name != "SPECRUN_RUN_ID" {
+			f.add("env", name, a.facts.Environ[name])
+		}
+	}
+	f.list = append(f.list, a.facts.Host...)
+	f.add("host", "name", a.x.plan.Host.Name)
+	b := cell.Bench
+	f.add("workload", "model", a.facts.Checked.Model)
+	f.add("workload", "driver", b.Driver)
+	f.add("workload", "where", b.Where)
+	f.add("workload", "endpoint", b.Endpoint)
+	f.add("workload", "prompts", b.Prompts)
+	f.add("workload", "requests", strconv.Itoa(b.Requests))
+	f.add("workload", "concurrency", strconv.Itoa(b.Concurrency))
+	f.add("workload", "max_tokens", strconv.Itoa(b.MaxTokens))
+	f.add("workload", "ignore_eos", strconv.FormatBool(b.IgnoreEOS))
+	f.add("workload", "temperature", strconv.FormatFloat(b.Temperature, 'g', -1, 64))
+	f.add("workload", "warmup", strconv.Itoa(b.Warmup))
+	f.add("workload", "seed", strconv.FormatInt(b.Seed, 10))
+	return f.list
+}
+
+type facts struct{ list []record.Fact }
+
+func (f *facts) add(group, key, value string) {
+	if value != "" {
+		f.list = append(f.list, record.Fact{Group: group, Key: key, Value: value})
+	}
+}
+
+// quoteArgv shows an argument vector on one line without losing its words.
+func quoteArgv(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	text, err := plainJSON(words)
+	if err != nil {
+		return fmt.Sprintf("%q", words)
+	}
+	return string(text)
+}
+
+// hostFacts asks the host once for each interpreter.
+func (x *execution) hostFacts(ctx context.Context, w Where) ([]record.Fact, error) {
+	if known, ok := x.hostInfo[w.Python]; ok {
+		return known, nil
+	}
+	found, err := x.host.Prober.Facts(ctx, w)
+	if err != nil {
+		return nil, fmt.Errorf("facts of the host: %w", err)
+	}
+	x.hostInfo[w.Python] = found
+	return found, nil
+}

@@ -1,0 +1,203 @@
+package experiments
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// Recorder keeps what happens. Every call is durable when it returns. Package
+// store has the real one; recordertest has its contract and one in memory.
+// Calls come from one goroutine at a time, Claim apart.
+type Recorder interface {
+	// Begin stores a sweep with all its cells and slots.
+	Begin(ctx context.Context, p record.SweepPlan) error
+	// Record stores an event and what it changes, together or not at all.
+	Record(ctx context.Context, e record.Event, c record.Change) error
+	// View reads all that is known of a sweep.
+	View(ctx context.Context, sweepID string) (record.SweepView, error)
+	// Claim makes controller the one that works on the sweep until expiresUs, or
+	// prolongs its claim; expiresUs 0 gives it up. An error that is a
+	// ClaimHolder says that another one has a claim that has not expired.
+	Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error
+	// Attach keeps a file with a run, or with a launch when RunID is "". The same
+	// name again replaces it.
+	Attach(ctx context.Context, a record.Artifact, content io.Reader) (record.Artifact, error)
+}
+
+// ClaimHolder is an error that knows who holds the claim on a sweep.
+type ClaimHolder interface {
+	error
+	Holder() (controller string, expiresUs int64)
+}
+
+// Source plans launches from what was measured so far. Next is called again
+// after each launch; none left ends the sweep. A launch's runs whose slots are
+// filled are not measured again. Next must not keep results.
+type Source interface {
+	Next(ctx context.Context, results []record.Result) ([]PlannedLaunch, error)
+}
+
+// Host is one machine as the executor uses it. Connect makes a real one. All
+// its calls block until done or until ctx ends, and report a lost connection as
+// an error that remote's sentinels match.
+type Host struct {
+	Name    string
+	Leases  Leases
+	Patcher Patcher
+	Server  Server
+	Bench   Bench
+	Prober  Prober
+	Close   func() error
+}
+
+// Leases keep two controllers from one port or GPU, see package server.
+type Leases interface {
+	FreePort(ctx context.Context, first, count int) (int, error)
+	PortHolder(ctx context.Context, port int) (*server.Holder, error)
+	Acquire(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
+	Refresh(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
+	Release(ctx context.Context, names []string, owner server.Owner) error
+}
+
+// Where names the interpreter whose files patches go into.
+type Where struct {
+	Python string
+	Cwd    string
+	Env    map[string]string
+}
+
+// PatchState is what is deployed for one interpreter.
+type PatchState struct {
+	Patches       []PatchRef    `json:"patches"` // in the order of the stack
+	Files         []PatchedFile `json:"files"`
+	EngineVersion string        `json:"engine_version,omitempty"`
+	PythonVersion string        `json:"python_version,omitempty"`
+}
+
+// PatchedFile is one file that patches change or could change.
+type PatchedFile struct {
+	Path     string   `json:"path"`
+	SHA256   string   `json:"sha256"`
+	Pristine string   `json:"pristine_sha256,omitempty"`
+	Verdict  string   `json:"verdict"`
+	Patches  []string `json:"patches,omitempty"`
+}
+
+// Patcher establishes patch sets.
+type Patcher interface {
+	// Current reads what is deployed and changes nothing.
+	Current(ctx context.Context, w Where) (PatchState, error)
+	// Ensure makes exactly set deployed, in its order, as one transaction.
+	Ensure(ctx context.Context, w Where, set []PatchRef) (PatchState, error)
+}
+
+// Server runs server processes, see package server.
+type Server interface {
+	Start(ctx context.Context, l server.Launch) (server.Identity, error)
+	Look(ctx context.Context, launch string) (server.State, error)
+	WaitReady(ctx context.Context, st server.State, port int, r server.Readiness, o server.ReadyOptions) (server.Ready, error)
+	Stop(ctx context.Context, launch string) (server.Proof, error)
+	Environ(ctx context.Context, id server.Identity) (map[string]string, error)
+	// ReadAt reads from a growing file; n is 0 at its end, size its length.
+	ReadAt(ctx context.Context, path string, p []byte, off int64) (n int, size int64, err error)
+	// Client makes HTTP requests as seen from the host.
+	Client() *http.Client
+}
+
+// BenchState is how far a detached benchmark is.
+type BenchState string
+
+// States of a benchmark.
+const (
+	BenchAbsent  BenchState = "absent"
+	BenchRunning BenchState = "running"
+	BenchDone    BenchState = "done" // its report is there
+	BenchDead    BenchState = "dead" // it ended without one
+)
+
+// BenchJob is one load on a server. Dir names it: relative to the launch's
+// folder on the host, never used twice.
+type BenchJob struct {
+	Launch  string
+	Dir     string
+	BaseURL string
+	Model   string
+	LogPath string // of the server, for the cursors
+	Warm    bool   // the warm-up requests only
+	Plan    BenchPlan
+}
+
+// BenchReport is what a load measured.
+type BenchReport struct {
+	StartUs, EndUs   int64 // clock of the machine that ran it
+	LogStart, LogEnd int64 // byte cursors in the server's log
+	Completed        int
+	Failed           int
+	Stalled          bool
+	FirstError       string // of a failed request
+	PromptsSHA       string
+	OutputsSHA       string
+	Raw              []byte // the whole report as JSON, kept as an artifact
+}
+
+// BenchProgress is one look at a load.
+type BenchProgress struct {
+	State  BenchState
+	Detail string       // for people: 3 of 16 requests; why it died
+	Report *BenchReport // when done
+}
+
+// Bench loads a server with a benchmark that outlives the connection.
+type Bench interface {
+	// Start begins the job once, however often it is called.
+	Start(ctx context.Context, j BenchJob) error
+	Poll(ctx context.Context, j BenchJob) (BenchProgress, error)
+	// Stop ends it; nothing of it is left. May be repeated.
+	Stop(ctx context.Context, j BenchJob) error
+}
+
+// Prober reads what else could explain a number: kernel, CPU, GPUs, driver.
+type Prober interface {
+	Facts(ctx context.Context, w Where) ([]record.Fact, error)
+}
+
+// Engine is what is particular to an engine.
+type Engine interface {
+	Renderer
+	// Readiness is fresh for each launch.
+	Readiness() server.Readiness
+	// Check reads the effective configuration of a ready server back.
+	Check(ctx context.Context, client *http.Client, baseURL string, c ServerConfig) (Checked, error)
+	// CrashIn finds why a server died in the end of its log; nil when it does
+	// not say.
+	CrashIn(tail []byte) *server.Crash
+}
+
+// Checked is what a ready server says of itself.
+type Checked struct {
+	Model      string            `json:"model"` // the name requests use
+	Version    string            `json:"version,omitempty"`
+	Effective  map[string]string `json:"effective,omitempty"`
+	Mismatches []string          `json:"mismatches,omitempty"` // flag: asked a, runs with b
+}
+
+// Window is what a run left behind, to be measured.
+type Window struct {
+	Cell     Cell
+	Repeats  int
+	Report   BenchReport
+	Log      []byte // of the server, whole lines between the report's cursors
+	LogStart int64  // offset of Log in the file
+	Checked  Checked
+	Patches  []PatchRef
+	Alive    bool // the server ran at the end
+	Tunnel   bool // the load went through the SSH connection
+}
+
+// Collector turns a window into numbers, labels and checks. It is pure.
+type Collector func(w Window) (record.RunData, error)

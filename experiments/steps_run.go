@@ -1,0 +1,281 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// measure fills one slot. The error is a *failure when the run failed, which
+// has been recorded then; anything else ends the launch.
+func (a *attempt) measure(ctx context.Context, r PlannedRun, adopted *record.Run) error {
+	a.runNow = r
+	if adopted != nil {
+		run := *adopted
+		a.run = &run
+	} else {
+		run := a.newRun(r)
+		c := record.Change{Run: &run, Supersede: a.x.supersede[run.SlotID]}
+		ev := map[string]int{"cell": r.Cell, "round": a.planned.Round, "repeat": r.Repeat, "attempt": run.Attempt}
+		if err := a.record(ctx, run.ID, stepRun, record.EventIntent, ev, c); err != nil {
+			return err
+		}
+		a.x.attempts[run.SlotID] = run.Attempt
+		delete(a.x.supersede, run.SlotID)
+		a.run = &run
+	}
+	mark := len(a.undo)
+	err := a.measureSteps(ctx, r)
+	if err == nil {
+		a.undo = a.undo[:mark] // the benchmark has ended by itself
+		a.run = nil
+		return nil
+	}
+	var f *failure
+	if !errors.As(err, &f) {
+		return err // the run is cut by whoever ends the launch
+	}
+	a.progress(stepRun, PhaseFailed, f.Error())
+	cleaning, cancel := a.x.cleaning(ctx)
+	defer cancel()
+	if err := a.undoTo(cleaning, mark); err != nil {
+		return &fatalError{err}
+	}
+	run := *a.run
+	run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, f.class, f.reason(), a.x.nowUs()
+	ev := failureEvidence{Class: f.class, Reason: run.Reason}
+	if err := a.endRun(ctx, stepRun, record.EventFailed, ev, r, run, &record.RunData{Provenance: a.provenance(r)}); err != nil {
+		return err
+	}
+	a.run = nil
+	a.attachTail(cleaning, run.ID)
+	return f
+}
+
+func (a *attempt) measureSteps(ctx context.Context, r PlannedRun) error {
+	limit := time.Duration(a.x.plan.RunLimit)
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, &failure{class: record.ClassBenchFailed, ends: true,
+			err: fmt.Errorf("the run took longer than limits.run, %v", limit)})
+		defer cancel()
+	}
+	m := &measurement{a: a, planned: r, cell: a.x.plan.Cells[r.Cell]}
+	steps := []Step{m.load(stepWarm, true), m.load(stepBench, false),
+		{Name: stepCollect, Run: a.run.ID, Look: m.lookCollect, Do: m.doCollect}}
+	if m.cell.Bench.Warmup == 0 {
+		steps = steps[1:]
+	}
+	for _, s := range steps {
+		if err := a.do(ctx, s); err != nil {
+			return judge(ctx, s.Name, err)
+		}
+	}
+	return nil
+}
+
+// measurement is one run in progress.
+type measurement struct {
+	a       *attempt
+	planned PlannedRun
+	cell    Cell
+	report  BenchReport
+}
+
+func (m *measurement) job(warm bool) BenchJob {
+	a := m.a
+	dir := a.run.ID
+	if warm {
+		dir += "-warm"
+	}
+	return BenchJob{Launch: a.rec.ID, Dir: dir, BaseURL: a.ready.BaseURL, Model: a.facts.Checked.Model, LogPath: a.state.LogPath, Warm: warm, Plan: m.cell.Bench}
+}
+
+// load is the step that warms the server up, or measures it. One that is
+// running already, begun by a controller that is gone, is waited for.
+func (m *measurement) load(name string, warm bool) Step {
+	bench := func() Bench { return m.a.x.host.Bench }
+	j := m.job(warm)
+	return Step{Name: name, Run: m.a.run.ID,
+		Look: func(ctx context.Context) (Found, any, error) {
+			p, err := bench().Poll(ctx, j)
+			if err != nil {
+				return Absent, nil, err
+			}
+			switch p.State {
+			case BenchDone:
+				return Done, m.evidence(p.Report), m.keep(ctx, p.Report, warm)
+			case BenchRunning:
+				return Partial, nil, nil
+			case BenchDead:
+				return Absent, nil, m.died(ctx, p)
+			}
+			return Absent, nil, nil
+		},
+		Do: func(ctx context.Context) (any, error) {
+			if err := bench().Start(ctx, j); err != nil {
+				return nil, err
+			}
+			report, err := m.wait(ctx, j)
+			if err != nil {
+				return nil, err
+			}
+			return m.evidence(report), m.keep(ctx, report, warm)
+		},
+		Undo: func(ctx context.Context) (any, error) { return nil, bench().Stop(ctx, j) },
+	}
+}
+
+// deadError says that a benchmark ended without a report.
+type deadError struct{ detail string }
+
+func (e *deadError) Error() string {
+	return "the benchmark program ended without a report: " + e.detail
+}
+
+// died is the failure of a load that ended without a report: the server's, when
+// that has ended too.
+func (m *measurement) died(ctx context.Context, p BenchProgress) error {
+	if err := m.alive(ctx); err != nil {
+		return err
+	}
+	return &failure{class: record.ClassBenchFailed, err: &deadError{p.Detail}}
+}
+
+// lookEvery is how many polls of the benchmark go by between looks at the
+// server.
+const lookEvery = 5
+
+// wait polls until the benchmark has ended, watching the server meanwhile.
+func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error) {
+	a := m.a
+	ticker := time.NewTicker(a.x.deps.Poll)
+	defer ticker.Stop()
+	detail := ""
+	for n := 1; ; n++ {
+		p, err := a.x.host.Bench.Poll(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		switch p.State {
+		case BenchDone:
+			return p.Report, nil
+		case BenchDead, BenchAbsent:
+			return nil, m.died(ctx, p)
+		}
+		if p.Detail != detail {
+			detail = p.Detail
+			a.progress(stepBench, PhaseNote, detail)
+		}
+		if n%lookEvery == 0 {
+			if err := m.alive(ctx); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// alive is a *failure when the server process has ended.
+func (m *measurement) alive(ctx context.Context) error {
+	a := m.a
+	st, err := a.x.host.Server.Look(ctx, a.rec.ID)
+	if err != nil {
+		return err
+	}
+	if st.Phase == server.Running {
+		return nil
+	}
+	a.state = st
+	end := fmt.Sprintf("exit status %d", st.ExitCode)
+	if st.Signal != 0 {
+		end = fmt.Sprintf("signal %d", st.Signal)
+	}
+	f := &failure{class: record.ClassServerDied, ends: true,
+		err: fmt.Errorf("%s: the server ended during the benchmark (%s); its log is %s", a.x.host.Name, end, st.LogPath)}
+	if c := a.x.engine.CrashIn([]byte(a.tail(ctx))); c != nil {
+		f.err = &diedError{f.err.Error() + ": " + c.Evidence, c.Advice}
+	}
+	return f
+}
+
+// diedError carries the advice of a crash rule.
+type diedError struct{ msg, advice string }
+
+func (e *diedError) Error() string { return e.msg }
+
+func (e *diedError) Hint() string { return e.advice }
+
+// keep judges a load that has ended. Requests that failed are counted, and are
+// a label; none that worked is a failed run.
+func (m *measurement) keep(ctx context.Context, r *BenchReport, warm bool) error {
+	if r.Completed == 0 || r.Stalled {
+		if err := m.alive(ctx); err != nil {
+			return err
+		}
+	}
+	what := "benchmark"
+	if warm {
+		what = "warm-up"
+	}
+	if r.Stalled {
+		return &failure{class: record.ClassBenchStalled, ends: true, err: &diedError{
+			fmt.Sprintf("%s: the %s got no token for %v; %d requests were complete", m.a.x.host.Name, what, time.Duration(m.cell.Bench.Stall), r.Completed),
+			"see the end of the server's log; raise bench.stall when the server was only slow"}}
+	}
+	if r.Completed == 0 {
+		return &failure{class: record.ClassBenchFailed, err: fmt.Errorf("%s: no request of the %s was answered, %d failed: %s",
+			m.a.x.host.Name, what, r.Failed, r.FirstError)}
+	}
+	if !warm {
+		m.report = *r
+	}
+	return nil
+}
+
+func (m *measurement) evidence(r *BenchReport) any {
+	return map[string]any{"completed": r.Completed, "failed": r.Failed, "log_start": r.LogStart, "log_end": r.LogEnd,
+		"start_us": r.StartUs, "end_us": r.EndUs}
+}
+
+// lookCollect never finds a collected run: that one would be done.
+func (m *measurement) lookCollect(context.Context) (Found, any, error) { return Absent, nil, nil }
+
+// doCollect turns log and report into a result, in one transaction with the
+// state of the run.
+func (m *measurement) doCollect(ctx context.Context) (any, error) {
+	a := m.a
+	if err := m.alive(ctx); err != nil {
+		return nil, err
+	}
+	log, start, err := a.window(ctx, m.report.LogStart, m.report.LogEnd)
+	if err != nil {
+		return nil, err
+	}
+	data, err := a.x.deps.Collect(Window{Cell: m.cell, Repeats: a.x.plan.Repeats, Report: m.report, Log: log, LogStart: start,
+		Checked: a.facts.Checked, Patches: a.patches.Patches, Alive: true, Tunnel: m.cell.Bench.Where == "controller"})
+	if err != nil {
+		return nil, fmt.Errorf("read the measurements: %w", err)
+	}
+	data.Provenance = append(a.provenance(m.planned), data.Provenance...)
+	if len(m.report.Raw) > 0 {
+		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: "bench.json"}, bytes.NewReader(m.report.Raw)); err != nil {
+			return nil, &fatalError{fmt.Errorf("keep the benchmark's report: %w", err)}
+		}
+	}
+	run := *a.run
+	run.State, run.EndUs = record.RunDone, a.x.nowUs()
+	if err := a.endRun(ctx, stepRun, record.EventDone, nil, m.planned, run, &data); err != nil {
+		return nil, err
+	}
+	return map[string]int{"metrics": len(data.Metrics), "samples": len(data.Samples), "labels": len(data.Labels)}, nil
+}
