@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 	"time"
@@ -120,6 +121,9 @@ func (e *OpenError) Unwrap() error { return e.Err }
 
 // Hint says what to do next.
 func (e *OpenError) Hint() string {
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		return "nothing was stored there yet: specrun run, sweep or import does; --store names another store"
+	}
 	if code(e.Err) == sqliteNotADB {
 		return "the file is no SQLite database: move it away, or name another store with --store"
 	}

@@ -30,10 +30,15 @@ type Option func(*options)
 type options struct {
 	now       func() time.Time
 	networkFS func(dir string) bool
+	mustExist bool
 }
 
 // WithClock sets the clock by which claims expire and imports are stamped.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
+
+// MustExist makes Open fail with an error that is fs.ErrNotExist instead of
+// creating a file: for commands that only read.
+func MustExist() Option { return func(o *options) { o.mustExist = true } }
 
 // Open opens the results file at path, creating it and its folder when absent
 // and bringing an older schema up to date. It fails with *SchemaError when a
@@ -51,6 +56,11 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, &OpenError{Path: path, Err: err}
+	}
+	if o.mustExist {
+		if _, err := os.Stat(abs); err != nil {
+			return nil, &OpenError{Path: abs, Err: err}
+		}
 	}
 	dir := filepath.Dir(abs)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

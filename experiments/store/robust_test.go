@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +58,13 @@ func TestOpen_RefusesWithoutTouching(t *testing.T) {
 	}
 	if _, err := Open(ctx, filepath.Join(path, "r.db")); !errors.As(err, &oe) {
 		t.Errorf("below a file: %v, want *OpenError", err)
+	}
+	absent := filepath.Join(t.TempDir(), "sub", "r.db")
+	if _, err := Open(ctx, absent, MustExist()); !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &oe) || !strings.Contains(oe.Hint(), "nothing was stored") {
+		t.Errorf("an absent file: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(absent)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its folder was made (%v)", err)
 	}
 	if _, err := Open(ctx, "postgres://user:secret@db/x"); !errors.As(err, &oe) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a DSN: %v, want *OpenError without its password", err)
