@@ -77,7 +77,11 @@ func TestProfiler_V2TakesAcceptanceFromTheResultsCopyWithoutWaiting(t *testing.T
 func TestProfiler_V2HandsThroughWhatItDoesNotKnow(t *testing.T) {
 	b := newBehaviour(t, "v2")
 	b.OnPublish = true
-	for _, c := range b.run(t, standIn(t, "v2")).calls {
+	o := b.run(t, standIn(t, "v2")) // which also reports acceptance by keyword
+	if err := b.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range o.calls {
 		if c.Kind == "decode" && !c.Published {
 			t.Fatal("on_publish did not reach the worker")
 		}

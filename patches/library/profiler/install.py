@@ -70,9 +70,9 @@ def _specrun_install(scope, parts, name, version, digest, synchronize=False, bon
 
     def reporting(original):
         @functools.wraps(original)
-        def call(self, num_correct_drafts, *args, **kwargs):
-            profiler.on_verify_complete(num_correct_drafts)
-            return original(self, num_correct_drafts, *args, **kwargs)
+        def call(self, *args, **kwargs):
+            profiler.on_verify_complete(args, kwargs)
+            return original(self, *args, **kwargs)
 
         return call
 

@@ -113,9 +113,10 @@ class _SpecrunProfiler:
         except Exception as fault:
             self.trouble(fault)
 
-    def on_verify_complete(self, drafts):
+    def on_verify_complete(self, args, kwargs):
         """The v2 engine reports the accepted drafts of its oldest open cycle."""
         try:
+            drafts = args[0] if args else kwargs["num_correct_drafts_per_req"]
             with self.cycles.lock:
                 oldest = self.cycles.awaiting[0] if self.cycles.awaiting else None
             if oldest is not None:

@@ -222,7 +222,10 @@ def process(cycle, result):
             r.output_ids += [1] * n
     report = getattr(workers[0], "on_verify_complete_cpu", None)
     if callable(report):
-        report(list(cycle["accepted"]))
+        if config.get("on_publish"):
+            report(num_correct_drafts_per_req=list(cycle["accepted"]), batch_size=len(cycle["reqs"]))
+        else:
+            report(list(cycle["accepted"]))
     for r in cycle["reqs"]:
         if r.rid in cycle["finish"]:
             r.finished_reason = "length"
