@@ -1,0 +1,126 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"specrun/experiments/record"
+)
+
+// note collects what goes below the table: labels, failed checks, failed runs.
+func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record.Slot, data map[string]record.RunData, o Options) {
+	row.Labels = []string{}
+	add := func(l record.Label) {
+		if !slices.Contains(row.Labels, l.Name) {
+			row.Labels = append(row.Labels, l.Name)
+		}
+		i := slices.IndexFunc(s.labels, func(n labelNote) bool { return n.name == l.Name })
+		if i < 0 {
+			n := labelNote{name: l.Name, reason: l.Reason}
+			if o.Advice != nil {
+				n.advice = o.Advice(l.Name)
+			}
+			s.labels = append(s.labels, n)
+			i = len(s.labels) - 1
+		}
+		if !slices.Contains(s.labels[i].cells, row.name) {
+			s.labels[i].cells = append(s.labels[i].cells, row.name)
+		}
+	}
+	if o.CellLabels != nil && row.Runs > 0 {
+		for _, l := range o.CellLabels(row.Runs, row.Launches) {
+			add(l)
+		}
+	}
+	failedChecks := map[string]bool{}
+	for _, r := range runs {
+		switch r.State {
+		case record.RunFailed:
+			s.failed = append(s.failed, failure{run: r, cell: row.name, at: slotOf[r.SlotID]})
+		case record.RunDone:
+			for _, l := range data[r.ID].Labels {
+				add(l)
+			}
+			for _, c := range data[r.ID].Checks {
+				if c.Outcome == record.Fail && !failedChecks[c.Name] {
+					failedChecks[c.Name] = true
+					s.checks = append(s.checks, fmt.Sprintf("%s: %s: %s", row.name, c.Name, c.Explanation))
+				}
+			}
+		}
+	}
+}
+
+// footnotes explain what the table uses, and nothing else.
+func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
+	var b strings.Builder
+	note := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
+	if marks["±"] {
+		note("±  95 %% interval over launches (Student's t on logs)")
+	}
+	if marks["~"] {
+		note("~  not separable: the difference may be noise")
+	}
+	if marks["?"] {
+		note("?  unknown: with one launch the noise between launches is not known; --rounds 3")
+	}
+	if least, ok := s.leastEffect(); ok {
+		note("vs baseline: ratio of %s; the smallest effect that could have been found is %s", s.headline(), least)
+	}
+	for _, l := range s.labels {
+		text := l.name
+		if l.reason != "" {
+			text += ": " + plain(l.reason)
+		}
+		if len(l.cells) < len(s.Cells) {
+			text += " (" + strings.Join(l.cells, ", ") + ")"
+		}
+		if l.advice != "" {
+			text += " -> " + l.advice
+		}
+		note("%s", text)
+	}
+	for _, c := range s.checks {
+		note("check failed: %s", plain(c))
+	}
+	for _, f := range s.failed {
+		note("failed: %s round %d repeat %d: %s: %s (specrun show %s)", f.cell, f.at.Round+1, f.at.Repeat+1, f.run.Class, firstLine(f.run.Reason), f.run.ID)
+	}
+	if done := s.results(); done < s.planned {
+		note("%d of %d runs have no result: specrun resume %s", s.planned-done, s.planned, s.Sweep.ID)
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s\n", b.String(), s.Verdict)
+	return err
+}
+
+// results counts the runs that are done or failed.
+func (s *Summary) results() int {
+	n := 0
+	for _, row := range s.Cells {
+		n += row.Runs + row.Failed
+	}
+	return n
+}
+
+// leastEffect is the range over the rows of the smallest effect they could show.
+func (s *Summary) leastEffect() (string, bool) {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, row := range s.Cells {
+		if d := row.Doubt[s.headline()]; d.MinEffect != nil {
+			lo, hi = math.Min(lo, *d.MinEffect), math.Max(hi, *d.MinEffect)
+		}
+	}
+	switch {
+	case math.IsInf(lo, 1):
+		return "", false
+	case percent(lo) == percent(hi):
+		return percent(lo), true
+	}
+	return percent(lo) + " to " + percent(hi), true
+}
