@@ -48,7 +48,7 @@ def serve(server_args, settings, sock, child, log):
     client.start()
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     write("INFO:     Application startup complete.\n")
-    write("INFO:     Uvicorn running on http://%s:%d (Press CTRL+C to quit)\n" % address)
+    write("INFO:     Uvicorn running on http://%s:%d (Press CTRL+C to quit)\n" % (server_args.host, server.server_port))
     if not server_args.skip_server_warmup:
         server.warm_up()
     log("The server is fired up and ready to roll!")
@@ -98,7 +98,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
     def warm_up(self):
         """The request that the engine sends itself before it calls itself ready."""
-        rid, q = self.client.submit(1, 4, 8, None)
+        rid, q = self.client.submit(1, 4, 8, None, own=True)
         while q.get()[1] is None:
             pass
         self.client.release(rid, True)
@@ -166,7 +166,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self.server.ready.is_set():
             self._json(503, {"detail": "starting"})
             return
-        rid, q = self.server.client.submit(1, 1, 1, None)
+        rid, q = self.server.client.submit(1, 1, 1, None, own=True)
         try:
             q.get(timeout=20)
         except queue.Empty:

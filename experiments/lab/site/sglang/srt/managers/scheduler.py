@@ -11,6 +11,7 @@ from specrun_lab import device as lab_device
 from specrun_lab.timing import Timing
 
 MAX_TOTAL_TOKENS = 796283
+OWN = "HEALTH_CHECK_"  # begins the ids of requests that nobody sent
 
 
 class Closed(Exception):
@@ -70,6 +71,7 @@ class Scheduler:
         self.batch = ScheduleBatch([], ForwardMode.DECODE)  # the running requests
         self._aborted = set()
         self.cycles = 0
+        self.cycle_clock = 0.0  # the device's clock at the end of the last cycle
         self.tokens = 0
         self._logged_resets = 0
         self.reset_metrics()
@@ -137,7 +139,7 @@ class Scheduler:
             " #queue-req: %d, cuda graph: False, input throughput (token/s): 0.00"
             % (len(reqs), tokens, self._usage(), self.batch.batch_size(), len(self.waiting))
         )
-        self._publish(reqs, [1] * len(reqs))
+        self._publish(self._outputs(reqs, [1] * len(reqs)))
         self.batch.reqs = self.batch.reqs + [r for r in reqs if not r.finished()]
 
     def _decode(self):
@@ -145,17 +147,20 @@ class Scheduler:
         before = [len(r.output_ids) for r in reqs]
         self.timing.begin_cycle()
         self.worker.forward_batch_generation(self.batch)
+        self.device.catch_up()  # nothing, unless the cycle had no wait long enough for what was put off
         new = [len(r.output_ids) - n for r, n in zip(reqs, before)]
+        out = self._outputs(reqs, new)
         going_on = [r for r in reqs if not r.finished()]
-        self.device.later(lambda: self._after_decode(reqs, new))
+        self.cycles += 1
+        self.cycle_clock = self.device.clock
+        # What came out is sent while the device runs the next cycle, so that sending costs no time between
+        # cycles; but nobody waits for a last token.
+        self.device.later(lambda: self._after_decode(out, new))
         if len(going_on) != len(reqs):
-            # Somebody waits for a last token: it goes out now. Else what came out is sent while the device
-            # runs the next cycle, so that sending costs no time between cycles.
             self.device.catch_up()
             self.batch.reqs = going_on
 
-    def _after_decode(self, reqs, new):
-        self.cycles += 1
+    def _after_decode(self, out, new):
         self._cycles_in += 1
         self._new_tokens += sum(new)
         if self.draft_worker is not None:
@@ -163,15 +168,16 @@ class Scheduler:
             self._verifies_in += len(new)
         if self._cycles_in >= self.server_args.decode_log_interval:
             self._log_decode()
-        self._publish(reqs, new)
+        self._publish(out)
         self._receive()
 
-    def _publish(self, reqs, new):
+    def _outputs(self, reqs, new):
+        return [[r.rid, n, r.finished_reason, r.spec_verify_ct, r.spec_accepted_tokens] for r, n in zip(reqs, new)]
+
+    def _publish(self, out):
         """Send what came out, then imitate the failures that come with tokens."""
-        self.link.send(
-            {"out": [[r.rid, n, r.finished_reason, r.spec_verify_ct, r.spec_accepted_tokens] for r, n in zip(reqs, new)]}
-        )
-        self.tokens += sum(new)
+        self.link.send({"out": out})
+        self.tokens += sum(o[1] for o in out if not o[0].startswith(OWN))
         self._fail_by_tokens()
 
     def _fail_by_tokens(self):
@@ -225,7 +231,7 @@ class Scheduler:
             "specrun_lab": {
                 "simulated": True,
                 "cycles": self.cycles,
-                "device_clock_ms": self.device.clock * 1000.0,
+                "cycle_clock_ms": self.cycle_clock * 1000.0,
                 "clock_resets": self.device.resets,
             },
         }

@@ -6,6 +6,7 @@ import socket
 import threading
 import uuid
 
+from sglang.srt.managers.scheduler import OWN
 
 class Client:
     """The scheduler as the HTTP threads see it. Safe for concurrent use; one thread of its own reads the socket.
@@ -29,12 +30,12 @@ class Client:
     def start(self):
         threading.Thread(target=self._read, name="outputs", daemon=True).start()
 
-    def submit(self, seed, prompt_tokens, max_new_tokens, eos):
-        """Queue a request; returns its id and the queue of its outputs.
+    def submit(self, seed, prompt_tokens, max_new_tokens, eos, own=False):
+        """Queue a request; returns its id and the queue of its outputs. `own`: the server's, nobody sent it.
 
         Outputs are tuples (tokens, finish reason or None, verify calls, accepted drafts).
         """
-        rid = uuid.uuid4().hex
+        rid = (OWN if own else "") + uuid.uuid4().hex
         q = queue.SimpleQueue()
         with self._lock:
             self._waiting[rid] = q

@@ -1,0 +1,28 @@
+//go:build !linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+var errSystem = errors.New("the practice host needs Linux: it tells its processes apart by /proc")
+
+func supported() error { return errSystem }
+
+type process struct {
+	BootID     string `json:"boot_id"`
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"start_ticks"`
+}
+
+func self() (process, error)                                      { return process{}, errSystem }
+func identify(int) (process, error)                               { return process{}, errSystem }
+func (p process) alive() bool                                     { return false }
+func (p process) end(context.Context, time.Duration) error        { return errSystem }
+func endAll(context.Context, string, time.Duration) error         { return errSystem }
+func lockFile(string) (f *os.File, held bool, err error)          { return nil, false, errSystem }
+func await(context.Context, time.Duration, func() bool) (ok bool) { return false }

@@ -1,0 +1,600 @@
+//go:build linux
+
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testServer is a stand-in server started without SSH.
+type testServer struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	log      string
+	settings string
+	exited   chan struct{} // closed when it has; then code is valid
+	code     int
+	base     string
+}
+
+var listening = regexp.MustCompile(`Uvicorn running on (http://127\.0\.0\.1:\d+)`)
+
+// startServer starts a server with these flags after the usual ones; the test
+// ends it. It returns at once: see ready.
+func startServer(t *testing.T, e environment, s Settings, env []string, flags ...string) *testServer {
+	t.Helper()
+	dir := t.TempDir()
+	srv := &testServer{t: t, log: filepath.Join(dir, "server.log"), settings: filepath.Join(dir, "settings.json"),
+		exited: make(chan struct{})}
+	if err := s.write(srv.settings); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.OpenFile(srv.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	argv := append([]string{"-m", "sglang.launch_server", "--model-path", "m", "--port", "0"}, flags...)
+	srv.cmd = exec.Command(e.python(), argv...)
+	srv.cmd.Env = cleanEnv(srv.settings, env...)
+	srv.cmd.Dir = dir
+	srv.cmd.Stdout, srv.cmd.Stderr = out, out
+	if err := srv.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(srv.exited)
+		srv.code = exitCode(srv.cmd.Wait())
+	}()
+	t.Cleanup(func() {
+		if err := endAll(context.Background(), "SPECRUN_LAB_SETTINGS="+srv.settings, 5*time.Second); err != nil {
+			t.Error(err)
+		}
+		<-srv.exited
+	})
+	return srv
+}
+
+// speculative are the flags of a launch with so many draft steps.
+func speculative(steps int) []string {
+	return []string{"--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "d", "--speculative-num-steps",
+		fmt.Sprint(steps), "--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", fmt.Sprint(steps + 1)}
+}
+
+// exitCode is the status as a shell would give it: 128 + the signal.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return 0
+	}
+	if ws := exit.Sys().(syscall.WaitStatus); ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return exit.ExitCode()
+}
+
+func (s *testServer) text() string {
+	data, err := os.ReadFile(s.log)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// until polls the log for a text; the server's end ends the wait.
+func (s *testServer) until(text string) {
+	s.t.Helper()
+	ok := await(context.Background(), 30*time.Second, func() bool {
+		select {
+		case <-s.exited:
+			return true
+		default:
+			return strings.Contains(s.text(), text)
+		}
+	})
+	if !ok || !strings.Contains(s.text(), text) {
+		s.t.Fatalf("log has no %q:\n%s", text, s.text())
+	}
+}
+
+func (s *testServer) ready() *testServer {
+	s.t.Helper()
+	s.until("The server is fired up and ready to roll!\n")
+	s.base = listening.FindStringSubmatch(s.text())[1]
+	return s
+}
+
+func (s *testServer) wait() int {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+		return s.code
+	case <-time.After(30 * time.Second):
+		s.t.Fatalf("server still runs:\n%s", s.text())
+		return 0
+	}
+}
+
+func (s *testServer) post(path, body string) (int, []byte) {
+	s.t.Helper()
+	resp, err := http.Post(s.base+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, data
+}
+
+func (s *testServer) get(path string, out any) int {
+	s.t.Helper()
+	resp, err := http.Get(s.base + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if out != nil {
+		if err := json.Unmarshal(data, out); err != nil {
+			s.t.Fatalf("%s: %v in %q", path, err, data)
+		}
+	}
+	return resp.StatusCode
+}
+
+type info struct {
+	Version string `json:"version"`
+	Steps   int    `json:"speculative_num_steps"`
+	Drafts  int    `json:"speculative_num_draft_tokens"`
+	Mode    string `json:"speculative_attention_mode"`
+	Max     int    `json:"max_running_requests"`
+	States  []struct {
+		AcceptLen *float64 `json:"avg_spec_accept_length"`
+	} `json:"internal_states"`
+	Lab struct {
+		Simulated bool    `json:"simulated"`
+		Cycles    int     `json:"cycles"`
+		Clock     float64 `json:"cycle_clock_ms"`
+		Resets    int     `json:"clock_resets"`
+	} `json:"specrun_lab"`
+}
+
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+}
+
+type event struct {
+	Choices []struct {
+		Text   string
+		Delta  struct{ Content string }
+		Finish string `json:"finish_reason"`
+	}
+	Usage *usage
+}
+
+// stream posts and decodes the events of the answer; each is passed to f.
+func (s *testServer) stream(path, body string, f func(event)) []event {
+	s.t.Helper()
+	resp, err := http.Post(s.base+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var events []event
+	done := false
+	for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
+		data, ok := strings.CutPrefix(sc.Text(), "data: ")
+		switch {
+		case sc.Text() == "":
+		case !ok || done:
+			s.t.Fatalf("unexpected line %q", sc.Text())
+		case data == "[DONE]":
+			done = true
+		default:
+			var e event
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				s.t.Fatalf("%v in %q", err, data)
+			}
+			if f != nil {
+				f(e)
+			}
+			events = append(events, e)
+		}
+	}
+	if !done {
+		s.t.Fatalf("stream ended without [DONE] after %d events", len(events))
+	}
+	return events
+}
+
+func fast(t *testing.T) Settings {
+	s := quiet(t)
+	s.Scale = 0.05
+	return s
+}
+
+// One server serves all questions of this test: what it answers, counts and logs.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	s := fast(t)
+	srv := startServer(t, newEnvironment(t), s, nil, speculative(2)...).ready()
+
+	t.Run("chat stream", func(t *testing.T) {
+		events := srv.stream("/v1/chat/completions", `{"messages":[{"role":"user","content":"a b c"}],"max_tokens":100,
+			"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`, nil)
+		last := events[len(events)-1]
+		if last.Usage == nil || len(last.Choices) != 0 || *last.Usage != (usage{4, 100, 104}) {
+			t.Errorf("last event %+v", last)
+		}
+		var text string
+		for _, e := range events[:len(events)-1] {
+			if e.Usage != nil {
+				t.Error("usage before the last event")
+			}
+			text += e.Choices[0].Delta.Content
+		}
+		if n := len(strings.Fields(text)); n != 100 {
+			t.Errorf("%d words for 100 tokens", n)
+		}
+		if f := events[len(events)-2].Choices[0].Finish; f != "length" {
+			t.Errorf("finish reason %q", f)
+		}
+	})
+	t.Run("same words whole", func(t *testing.T) {
+		const body = `{"prompt":"one two","max_tokens":30,"ignore_eos":true%s}`
+		var whole event
+		if code, data := srv.post("/v1/completions", fmt.Sprintf(body, "")); code != 200 || json.Unmarshal(data, &whole) != nil {
+			t.Fatalf("%d %s", code, data)
+		}
+		var text string
+		for _, e := range srv.stream("/v1/completions", fmt.Sprintf(body, `,"stream":true`), nil) {
+			text += e.Choices[0].Text
+		}
+		if text == "" || text != whole.Choices[0].Text || whole.Usage.Completion != 30 {
+			t.Errorf("streamed %q, whole %q", text, whole.Choices[0].Text)
+		}
+	})
+	t.Run("ends by itself", func(t *testing.T) {
+		var e event
+		_, data := srv.post("/v1/completions", `{"prompt":"one two","max_tokens":4000}`)
+		if err := json.Unmarshal(data, &e); err != nil || e.Choices[0].Finish != "stop" || e.Usage.Completion >= 4000 {
+			t.Errorf("%v %s", err, data)
+		}
+	})
+	t.Run("generate", func(t *testing.T) {
+		var g struct {
+			IDs  []int `json:"output_ids"`
+			Meta struct {
+				Completion int     `json:"completion_tokens"`
+				Verifies   int     `json:"spec_verify_ct"`
+				Accepted   int     `json:"spec_accept_token_num"`
+				Proposed   int     `json:"spec_draft_token_num"`
+				AcceptLen  float64 `json:"spec_accept_length"`
+			} `json:"meta_info"`
+		}
+		_, data := srv.post("/generate", `{"text":"x","sampling_params":{"max_new_tokens":401,"ignore_eos":true}}`)
+		if err := json.Unmarshal(data, &g); err != nil {
+			t.Fatal(err)
+		}
+		m := g.Meta
+		if len(g.IDs) != 401 || m.Completion != 401 || m.Accepted+m.Verifies != 400 || m.Proposed != 2*m.Verifies {
+			t.Errorf("%d ids, %+v", len(g.IDs), m)
+		}
+		if got := 400 / float64(m.Verifies); math.Abs(got-1.8736) > 0.02*1.8736 {
+			t.Errorf("accept length %.3f", got)
+		}
+	})
+	t.Run("bad requests", func(t *testing.T) {
+		for _, c := range []struct {
+			path, body string
+			code       int
+		}{
+			{"/v1/completions", `{"prompt":`, 400}, {"/v1/completions", `{}`, 400},
+			{"/v1/completions", `[]`, 400}, {"/v1/completions", `{"prompt":"x","max_tokens":0}`, 400},
+			{"/v1/completions", `{"prompt":"x","max_tokens":99999999}`, 400},
+			{"/v1/chat/completions", `{"messages":[{}]}`, 400}, {"/v1/other", `{}`, 404},
+		} {
+			if code, data := srv.post(c.path, c.body); code != c.code {
+				t.Errorf("%s %s: %d %s", c.path, c.body, code, data)
+			}
+		}
+	})
+	t.Run("state", func(t *testing.T) {
+		var i info
+		srv.get("/get_server_info", &i)
+		if i.Version != version || i.Steps != 2 || i.Drafts != 3 || i.Mode != "prefill" || i.Max != 48 || !i.Lab.Simulated {
+			t.Errorf("%+v", i)
+		}
+		if len(i.States) != 1 || i.States[0].AcceptLen == nil || math.Abs(*i.States[0].AcceptLen-1.87) > 0.1 {
+			t.Errorf("internal states %+v", i.States)
+		}
+		for path, code := range map[string]int{"/health": 200, "/health_generate": 200, "/v1/models": 200, "/server_info": 200,
+			"/flush_cache": 200, "/nothing": 404} {
+			if got := srv.get(path, nil); got != code {
+				t.Errorf("%s: %d, want %d", path, got, code)
+			}
+		}
+		var flushed info
+		if srv.get("/get_server_info", &flushed); flushed.States[0].AcceptLen != nil {
+			t.Error("accept length survives a flush")
+		}
+	})
+	t.Run("cycle", func(t *testing.T) { cycleByDeviceClock(t, srv, s.Cycle(2, true, 0)) })
+	t.Run("log", func(t *testing.T) {
+		text := srv.text()
+		for _, re := range []string{
+			`(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] server_args=ServerArgs\(model_path='m', .*speculative_num_steps=2, .*\)$`,
+			`Load weight begin\. avail mem=\d+\.\d+ GB`, `Capture cuda graph begin\.`, `Capture cuda graph end\.`,
+			`Capture draft cuda graph begin\.`, `max_total_num_tokens=\d+`,
+			`(?m)^\[[^]]+\] Prefill batch, #new-seq: 1, #new-token: 4, `,
+			`(?m)^\[[^]]+\] Decode batch, #running-req: \d, #token: \d+, token usage: 0\.00, accept len: 1\.\d\d, accept rate: 0\.\d\d, cuda graph: True, gen throughput \(token/s\): \d+\.\d\d, #queue-req: 0$`,
+		} {
+			if !regexp.MustCompile(re).MatchString(text) {
+				t.Errorf("no line like %s in\n%s", re, text)
+			}
+		}
+	})
+	if err := srv.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := srv.wait(); code != 0 || !strings.Contains(srv.text(), "SIGTERM received.") {
+		t.Errorf("exit status %d after SIGTERM:\n%s", code, srv.text())
+	}
+}
+
+// cycleByDeviceClock compares two looks at the clock while one request runs.
+func cycleByDeviceClock(t *testing.T, srv *testServer, want float64) {
+	var looks []info
+	n := 0
+	srv.stream("/v1/completions", `{"prompt":"x","max_tokens":1200,"ignore_eos":true,"stream":true}`, func(event) {
+		if n++; n%100 == 50 {
+			var i info
+			srv.get("/get_server_info", &i)
+			looks = append(looks, i)
+		}
+	})
+	compared := 0
+	for i := 1; i < len(looks); i++ {
+		a, b := looks[i-1].Lab, looks[i].Lab
+		cycles := b.Cycles - a.Cycles
+		if cycles < 1 || a.Resets != b.Resets {
+			continue // this machine stood still in between
+		}
+		compared++
+		if got := (b.Clock - a.Clock) / float64(cycles); math.Abs(got-want) > 1e-4*want {
+			t.Errorf("%d cycles took %.5f ms each, want %.5f", cycles, got, want)
+		}
+	}
+	if compared == 0 {
+		t.Fatalf("no two of %d looks can be compared", len(looks))
+	}
+}
+
+func TestRequestsTogether(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, newEnvironment(t), fast(t), nil, append(speculative(2), "--max-running-requests", "2")...).ready()
+	errs := make(chan error)
+	for i := range 5 {
+		go func() {
+			resp, err := http.Post(srv.base+"/v1/completions", "application/json",
+				strings.NewReader(fmt.Sprintf(`{"prompt":"p %d","max_tokens":%d,"ignore_eos":true}`, i, 50+i)))
+			if err != nil {
+				errs <- err
+				return
+			}
+			defer resp.Body.Close()
+			var e event
+			if err := json.NewDecoder(resp.Body).Decode(&e); err != nil {
+				errs <- err
+			} else if e.Usage.Completion != 50+i {
+				errs <- fmt.Errorf("request %d: %d tokens", i, e.Usage.Completion)
+			} else {
+				errs <- nil
+			}
+		}()
+	}
+	for range 5 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if regexp.MustCompile(`#running-req: [3-9]`).MatchString(srv.text()) {
+		t.Errorf("more than two requests ran together:\n%s", srv.text())
+	}
+}
+
+// A client that goes away takes its request with it, and a stop waits for none.
+func TestClientGone(t *testing.T) {
+	t.Parallel()
+	s := fast(t)
+	steps := 2
+	s.Failures = []Failure{{Kind: Stall, Steps: &steps, AfterTokens: 20}}
+	srv := startServer(t, newEnvironment(t), s, nil, speculative(2)...).ready()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", srv.base+"/v1/completions",
+		strings.NewReader(`{"prompt":"x","max_tokens":4000,"ignore_eos":true,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+		t.Fatalf("%q %v", line, err)
+	}
+	if err := srv.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	srv.until("SIGTERM received.")
+	select {
+	case <-srv.exited:
+		t.Fatal("ended while a request was running")
+	default:
+	}
+	cancel()
+	if code := srv.wait(); code != 0 {
+		t.Errorf("exit status %d:\n%s", code, srv.text())
+	}
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	s := fast(t)
+	t.Run("unknown", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, "--no-such-flag", "1")
+		if code := srv.wait(); code != 2 || !strings.Contains(srv.text(), "launch_server.py: error: unrecognized arguments: --no-such-flag 1") {
+			t.Errorf("exit status %d:\n%s", code, srv.text())
+		}
+	})
+	t.Run("choice", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, "--speculative-attention-mode", "both")
+		if code := srv.wait(); code != 2 || !strings.Contains(srv.text(), "invalid choice: 'both'") {
+			t.Errorf("exit status %d:\n%s", code, srv.text())
+		}
+	})
+	t.Run("draft tokens adjusted", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, append(speculative(3), "--speculative-num-draft-tokens", "24", "--served-model-name", "it's\n \"x\"")...).ready()
+		if !strings.Contains(srv.text(), "speculative_num_draft_tokens is adjusted to speculative_num_steps + 1 when speculative_eagle_topk == 1") {
+			t.Errorf("no warning in\n%s", srv.text())
+		}
+		var i struct {
+			info
+			Name string `json:"served_model_name"`
+		}
+		if srv.get("/server_info", &i); i.Drafts != 4 || i.Name != "it's\n \"x\"" {
+			t.Errorf("%+v", i)
+		}
+	})
+	t.Run("no speculation", func(t *testing.T) {
+		srv := startServer(t, e, s, nil).ready()
+		cycleByDeviceClock(t, srv, s.Cycle(0, true, 0))
+		if strings.Contains(srv.text(), "accept len") {
+			t.Errorf("acceptance without speculation:\n%s", srv.text())
+		}
+	})
+	t.Run("another protocol", func(t *testing.T) {
+		srv := startServer(t, e, s, []string{"NCCL_PROTO=Simple"}, speculative(2)...).ready()
+		cycleByDeviceClock(t, srv, s.Cycle(2, false, 0))
+	})
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	s := fast(t)
+	one, two, three, four := 1, 2, 3, 4
+	s.Failures = []Failure{{Kind: Crash, Steps: &one}, {Kind: NeverReady, Steps: &two},
+		{Kind: Stall, Steps: &three, AfterTokens: 40}, {Kind: Die, Steps: &four, AfterTokens: 40, Message: "lost it"}}
+	t.Run("crash", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, speculative(1)...)
+		if code := srv.wait(); code == 0 || !strings.Contains(srv.text(), "Scheduler hit an exception: Traceback") ||
+			!strings.Contains(srv.text(), "CUDA out of memory") {
+			t.Errorf("exit status %d:\n%s", code, srv.text())
+		}
+	})
+	t.Run("never ready", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, speculative(2)...)
+		srv.until("Load weight end.")
+		if err := srv.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if srv.wait(); listening.MatchString(srv.text()) {
+			t.Errorf("listened:\n%s", srv.text())
+		}
+	})
+	t.Run("stall", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, speculative(3)...).ready()
+		resp, err := http.Post(srv.base+"/v1/completions", "application/json",
+			strings.NewReader(`{"prompt":"x","max_tokens":1000,"ignore_eos":true,"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := 0
+		for sc := bufio.NewScanner(resp.Body); words < 40 && sc.Scan(); {
+			var e event
+			if data, ok := bytes.CutPrefix(sc.Bytes(), []byte("data: ")); ok {
+				if err := json.Unmarshal(data, &e); err != nil {
+					t.Fatal(err)
+				}
+				words += len(strings.Fields(e.Choices[0].Text))
+			}
+		}
+		resp.Body.Close()
+		if words < 40 || words > 44 {
+			t.Errorf("stalled after %d tokens", words)
+		}
+		var i info
+		if srv.get("/get_server_info", &i); len(i.States) != 0 {
+			t.Errorf("a hung scheduler answered: %+v", i)
+		}
+	})
+	t.Run("die", func(t *testing.T) {
+		srv := startServer(t, e, s, nil, speculative(4)...).ready()
+		// The answer may be cut in any way: what counts is how the server ends.
+		if resp, err := http.Post(srv.base+"/v1/completions", "application/json",
+			strings.NewReader(`{"prompt":"x","max_tokens":1000,"ignore_eos":true}`)); err == nil {
+			resp.Body.Close()
+		}
+		if code := srv.wait(); code == 0 || !strings.Contains(srv.text(), "RuntimeError: lost it") ||
+			!strings.Contains(srv.text(), "SIGQUIT received.") {
+			t.Errorf("exit status %d:\n%s", code, srv.text())
+		}
+	})
+	t.Run("port taken", func(t *testing.T) {
+		first := startServer(t, e, s, nil).ready()
+		port := first.base[strings.LastIndexByte(first.base, ':')+1:]
+		if _, err := strconv.Atoi(port); err != nil {
+			t.Fatal(err)
+		}
+		second := startServer(t, e, s, nil, "--port", port)
+		if code := second.wait(); code != 1 || !strings.Contains(second.text(), "error while attempting to bind on address ('127.0.0.1', "+port+")") {
+			t.Errorf("exit status %d:\n%s", code, second.text())
+		}
+	})
+	t.Run("scheduler killed", func(t *testing.T) {
+		srv := startServer(t, e, s, nil).ready()
+		found, err := withEnv("SPECRUN_LAB_SETTINGS=" + srv.settings)
+		if err != nil || len(found) != 2 {
+			t.Fatalf("processes %v, %v", found, err)
+		}
+		for _, p := range found {
+			if p.PID != srv.cmd.Process.Pid {
+				if err := p.signal(syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if code := srv.wait(); code == 0 || !strings.Contains(srv.text(), "crashed") {
+			t.Errorf("exit status %d:\n%s", code, srv.text())
+		}
+	})
+}

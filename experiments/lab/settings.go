@@ -1,0 +1,214 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// Settings are the numbers of the practice host. Times are nominal
+// milliseconds before Scale. A server reads them once, when it starts, so a
+// change holds from the next start on.
+type Settings struct {
+	Scale float64 `json:"scale"` // multiplies every model time
+	Seed  int64   `json:"seed"`  // 0: other noise with every start; else it depends on this and the launch's id
+
+	DraftStep   float64 `json:"draft_step_ms"`   // device, per draft step
+	VerifyBase  float64 `json:"verify_base_ms"`  // device
+	VerifyToken float64 `json:"verify_token_ms"` // device, per verified position (steps + 1 with topk 1)
+	Extend      float64 `json:"extend_ms"`       // device, draft re-extend
+	HostExtend  float64 `json:"host_extend_ms"`  // host, before the re-extend; exposed: the device is idle
+	HostDraft   float64 `json:"host_draft_ms"`   // host, hidden behind the re-extend
+	HostVerify  float64 `json:"host_verify_ms"`  // host, hidden behind the draft
+
+	PlainToken float64 `json:"plain_token_ms"` // one token without speculation, PlainHost included
+	PlainHost  float64 `json:"plain_host_ms"`
+	Prefill    float64 `json:"prefill_ms"`
+
+	NCCLVerify float64 `json:"nccl_verify_ms"` // added to verify unless NCCL_PROTO=LL
+	NCCLPlain  float64 `json:"nccl_plain_ms"`  // added to a plain token unless NCCL_PROTO=LL
+
+	// Acceptance is the probability of each draft position, given that the one
+	// before was accepted; the last one stands for all that follow.
+	Acceptance []float64 `json:"acceptance"`
+
+	SyncCost     float64 `json:"sync_cost_ms"`      // of each synchronize, on top of waiting for the device
+	ContextSlope float64 `json:"context_slope_pct"` // percent of verify per 1,000 tokens of sequence
+	CycleNoise   float64 `json:"cycle_noise_pct"`   // standard deviation of one factor per cycle
+	LaunchNoise  float64 `json:"launch_noise_pct"`  // standard deviation of one factor per server start
+
+	Load     float64   `json:"load_ms"` // loading of weights
+	Failures []Failure `json:"failures"`
+}
+
+// Failure makes servers go wrong, to practise and to test what happens then.
+type Failure struct {
+	Kind  FailureKind `json:"kind"`
+	Steps *int        `json:"steps,omitempty"` // launches with so many draft steps, 0 without speculation; nil: all
+	// AfterTokens is how many tokens the server puts out before it stalls or
+	// dies, over all requests since its start but those it sends itself.
+	AfterTokens int    `json:"after_tokens"`
+	Message     string `json:"message,omitempty"` // of the exception (crash, die); empty: one about memory or access
+}
+
+// FailureKind is one way to go wrong.
+type FailureKind string
+
+const (
+	Crash      FailureKind = "crash"       // an exception while loading
+	NeverReady FailureKind = "never-ready" // hangs while loading, does not listen
+	Stall      FailureKind = "stall"       // no more tokens, still answers HTTP
+	Die        FailureKind = "die"         // an exception in the middle of decoding
+)
+
+// DefaultSettings returns what design and documentation give: 2 steps are best.
+func DefaultSettings() (Settings, error) {
+	src, err := site.ReadFile("site/specrun_lab/default.json")
+	if err != nil {
+		return Settings{}, fmt.Errorf("default settings: %w", err)
+	}
+	return decodeSettings("default settings", src)
+}
+
+// ReadSettings reads a settings file over the defaults. Unknown keys are errors.
+func ReadSettings(path string) (Settings, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return Settings{}, fmt.Errorf("lab settings: %w", err)
+	}
+	return decodeSettings("lab settings "+path, src)
+}
+
+func decodeSettings(name string, src []byte) (Settings, error) {
+	var s Settings
+	defaults, err := site.ReadFile("site/specrun_lab/default.json")
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, text := range [][]byte{defaults, src} {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			return s, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return s, s.Validate()
+}
+
+// Validate says which setting no server could run with.
+func (s Settings) Validate() error {
+	for _, f := range []struct {
+		name     string
+		v        float64
+		positive bool
+	}{
+		{"scale", s.Scale, true},
+		{"draft_step_ms", s.DraftStep, false}, {"verify_base_ms", s.VerifyBase, false},
+		{"verify_token_ms", s.VerifyToken, false}, {"extend_ms", s.Extend, false},
+		{"host_extend_ms", s.HostExtend, false}, {"host_draft_ms", s.HostDraft, false},
+		{"host_verify_ms", s.HostVerify, false}, {"plain_token_ms", s.PlainToken, true},
+		{"plain_host_ms", s.PlainHost, false}, {"prefill_ms", s.Prefill, false},
+		{"nccl_verify_ms", s.NCCLVerify, false}, {"nccl_plain_ms", s.NCCLPlain, false},
+		{"sync_cost_ms", s.SyncCost, false}, {"context_slope_pct", s.ContextSlope, false},
+		{"cycle_noise_pct", s.CycleNoise, false}, {"launch_noise_pct", s.LaunchNoise, false},
+		{"load_ms", s.Load, false},
+	} {
+		if f.v < 0 || math.IsNaN(f.v) || math.IsInf(f.v, 0) || (f.positive && f.v == 0) {
+			return fmt.Errorf("lab setting %s: %v is not a usable number", f.name, f.v)
+		}
+	}
+	if len(s.Acceptance) == 0 {
+		return fmt.Errorf("lab setting acceptance: no position given")
+	}
+	for i, p := range s.Acceptance {
+		if !(p >= 0 && p <= 1) {
+			return fmt.Errorf("lab setting acceptance: position %d is %v, not a probability", i+1, p)
+		}
+	}
+	for i, f := range s.Failures {
+		switch f.Kind {
+		case Crash, NeverReady, Stall, Die:
+		default:
+			return fmt.Errorf("lab setting failures: number %d: unknown kind %q (crash, never-ready, stall, die)", i+1, f.Kind)
+		}
+	}
+	return nil
+}
+
+// Cycle is the nominal time of one decode cycle in milliseconds: with so many
+// draft steps at topk 1, or of one token without speculation for steps 0.
+// syncs says how many synchronizes surround each phase (0 or 2).
+func (s Settings) Cycle(steps int, lowLatency bool, syncs int) float64 {
+	if steps == 0 {
+		t := max(s.PlainToken, s.PlainHost)
+		if !lowLatency {
+			t += s.NCCLPlain
+		}
+		return t * s.Scale
+	}
+	verify := s.VerifyBase + s.VerifyToken*float64(steps+1)
+	if !lowLatency {
+		verify += s.NCCLVerify
+	}
+	draft := s.DraftStep * float64(steps)
+	if syncs > 0 { // each phase starts with an idle device and waits for its own work
+		sum := s.HostDraft + draft + s.HostVerify + verify + s.HostExtend + s.Extend
+		return (sum + 3*float64(syncs)*s.SyncCost) * s.Scale
+	}
+	drafted := max(s.HostExtend+s.Extend, s.HostExtend+s.HostDraft) + draft
+	return (max(drafted, s.HostExtend+s.HostDraft+s.HostVerify) + verify) * s.Scale
+}
+
+// AcceptLength is the mean number of tokens of a cycle, the bonus included.
+func (s Settings) AcceptLength(steps int) float64 {
+	total, p := 1.0, 1.0
+	for i := range steps {
+		p *= s.Acceptance[min(i, len(s.Acceptance)-1)]
+		total += p
+	}
+	return total
+}
+
+// TokensPerSecond is accept length over cycle time: what one request gets.
+func (s Settings) TokensPerSecond(steps int, lowLatency bool) float64 {
+	return 1000 * s.AcceptLength(steps) / s.Cycle(steps, lowLatency, 0)
+}
+
+// write replaces the settings file: a server that starts meanwhile reads the
+// old or the new one.
+func (s Settings) write(path string) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if s.Failures == nil {
+		s.Failures = []Failure{}
+	}
+	return writeJSON(path, s)
+}
+
+// writeJSON replaces the file in one step.
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(append(text, '\n'))
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
