@@ -74,6 +74,7 @@ type worked struct {
 	Names     []string           `json:"names"`
 	Syncs     int                `json:"syncs"`
 	Threads   []string           `json:"threads"`
+	Writes    []int              `json:"writes"` // bytes of each write to standard output
 
 	interval float64
 }

@@ -2,6 +2,7 @@ package patches_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,55 @@ func TestProfiler_CountsExactlyTheCyclesThatCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestProfiler_ARowIsTwoWritesOfWholeLines(t *testing.T) {
+	b := newBehaviour(t, "v1")
+	o := b.run(t, standIn(t, "v1"))
+	if len(o.end.Writes) != 1+2*len(o.rows) {
+		t.Errorf("%d writes for %d rows", len(o.end.Writes), len(o.rows))
+	}
+	for _, n := range o.end.Writes {
+		if n > 4096 {
+			t.Errorf("a write of %d bytes may be torn", n)
+		}
+		if line := o.out[:n]; !strings.HasSuffix(line, "\n") {
+			t.Errorf("a write ends inside a line: %q", line)
+		}
+		o.out = o.out[n:]
+	}
+}
+
+func TestProfiler_PrintsWhatTheReadmeDescribes(t *testing.T) {
+	readme, err := os.ReadFile("library/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for line := range strings.Lines(string(readme)) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && strings.HasPrefix(line, "| ") {
+			fields = append(fields, strings.Split(name, ", ")...)
+		}
+	}
+	b := newBehaviour(t, "v1")
+	b.DPSize = 2
+	for line := range strings.Lines(b.run(t, standIn(t, "v1")).out) {
+		var row map[string]any
+		if strings.HasPrefix(line, "{") {
+			if err := json.Unmarshal([]byte(line), &row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name := range row {
+			if !slices.Contains(fields, name) {
+				t.Errorf("field %q is not in library/README.md", name)
+			}
+		}
+		if row != nil {
+			return
+		}
+	}
+	t.Error("no row")
 }
 
 func TestProfiler_V2CallOfAFractionOfAMillisecondPrintsTheCycle(t *testing.T) {
