@@ -269,7 +269,7 @@ func (a *attempt) close(ctx context.Context, state record.LaunchState) error {
 	ctx, cancel := a.x.cleaning(ctx)
 	defer cancel()
 	if a.state.LogPath != "" {
-		if err := a.attachLog(ctx); err != nil {
+		if err := a.x.patiently(ctx, func() error { return a.attachLog(ctx) }); err != nil {
 			return &fatalError{err}
 		}
 	}

@@ -139,6 +139,22 @@ func (x *execution) reconnect(ctx context.Context, lost error) error {
 	}
 }
 
+// maxReconnects bounds how often one step survives a lost connection.
+const maxReconnects = 5
+
+// patiently repeats what may be repeated over a connection that gets lost.
+func (x *execution) patiently(ctx context.Context, f func() error) error {
+	for lost := 0; ; lost++ {
+		err := f()
+		if err == nil || !hostLost(err) || lost == maxReconnects || ctx.Err() != nil {
+			return err
+		}
+		if err := x.reconnect(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
 // run claims the sweep, takes up what is open, makes the launches that are left
 // and puts the host back as after: says.
 func (x *execution) run(parent context.Context, reopen func(context.Context) error) (*Summary, error) {

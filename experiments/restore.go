@@ -54,7 +54,8 @@ func (x *execution) restore(ctx context.Context) error {
 	ctx, cancel := x.cleaning(ctx)
 	defer cancel()
 	for _, python := range sortedKeys(x.found) {
-		if err := x.restoreOne(ctx, x.found[python]); err != nil {
+		err := x.patiently(ctx, func() error { return x.restoreOne(ctx, x.found[python]) })
+		if err != nil {
 			return &fatalError{fmt.Errorf("put the patches back for %s: %w", python, err)}
 		}
 	}

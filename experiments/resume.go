@@ -160,12 +160,12 @@ func (a *attempt) canGoOn(ctx context.Context, run *record.Run) (ok bool, why st
 	case a.left() == 0:
 		return false, "all its runs have ended", nil
 	}
-	err = a.patiently(ctx, func() error {
+	err = a.x.patiently(ctx, func() (err error) {
 		a.state, err = a.x.host.Server.Look(ctx, a.rec.ID)
 		return err
 	})
 	if err != nil {
-		return false, "", err
+		return false, "", leftOpen(ctx, err)
 	}
 	if a.state.Phase != server.Running || a.state.Stopped {
 		return false, "its server does not run", nil
@@ -175,12 +175,12 @@ func (a *attempt) canGoOn(ctx context.Context, run *record.Run) (ok bool, why st
 	}
 	for _, dir := range []string{run.ID + "-warm", run.ID} {
 		var p BenchProgress
-		err := a.patiently(ctx, func() (err error) {
+		err := a.x.patiently(ctx, func() (err error) {
 			p, err = a.x.host.Bench.Poll(ctx, BenchJob{Launch: a.rec.ID, Dir: dir})
 			return err
 		})
 		if err != nil {
-			return false, "", err
+			return false, "", leftOpen(ctx, err)
 		}
 		if p.State == BenchDead {
 			return false, "its benchmark was lost", nil
@@ -189,20 +189,12 @@ func (a *attempt) canGoOn(ctx context.Context, run *record.Run) (ok bool, why st
 	return true, "", nil
 }
 
-// patiently repeats a look over a lost connection.
-func (a *attempt) patiently(ctx context.Context, look func() error) error {
-	for lost := 0; ; lost++ {
-		err := look()
-		if err == nil || !hostLost(err) || lost == maxReconnects {
-			if err != nil && ctx.Err() == nil {
-				return &fatalError{err}
-			}
-			return err
-		}
-		if err := a.x.reconnect(ctx, err); err != nil {
-			return err
-		}
+// leftOpen is the error of a look that failed: nothing was changed by it.
+func leftOpen(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return &fatalError{err}
 }
 
 // cleanUp lists everything that an earlier controller may have left, whether it

@@ -38,26 +38,12 @@ type Step struct {
 // looked at again, so what went on in between counts.
 func (a *attempt) do(ctx context.Context, s Step) error {
 	a.progress(s.Name, PhaseBegin, "")
-	for lost := 0; ; lost++ {
-		err := a.once(ctx, s)
-		if err == nil {
-			a.progress(s.Name, PhaseDone, "")
-			return nil
-		}
-		if !hostLost(err) || ctx.Err() != nil {
-			return err
-		}
-		if lost == maxReconnects {
-			return &fatalError{err}
-		}
-		if err := a.x.reconnect(ctx, err); err != nil {
-			return err
-		}
+	err := a.x.patiently(ctx, func() error { return a.once(ctx, s) })
+	if err == nil {
+		a.progress(s.Name, PhaseDone, "")
 	}
+	return err
 }
-
-// maxReconnects bounds how often one step survives a lost connection.
-const maxReconnects = 5
 
 func (a *attempt) once(ctx context.Context, s Step) error {
 	if err := ctx.Err(); err != nil {
@@ -124,16 +110,10 @@ func (a *attempt) undoOne(ctx context.Context, s Step) error {
 	// A store that fails must not keep a server alive: undo first, say so last.
 	recordErr := a.record(ctx, s.Run, name, record.EventUndo, nil, record.Change{})
 	var evidence any
-	var err error
-	for lost := 0; ; lost++ {
+	err := a.x.patiently(ctx, func() (err error) {
 		evidence, err = s.Undo(ctx)
-		if err == nil || !hostLost(err) || ctx.Err() != nil || lost == maxReconnects {
-			break
-		}
-		if rerr := a.x.reconnect(ctx, err); rerr != nil {
-			break
-		}
-	}
+		return err
+	})
 	if err != nil {
 		a.progress(name, PhaseFailed, err.Error())
 		return fmt.Errorf("%s: %w", name, err)

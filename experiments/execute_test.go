@@ -1,0 +1,464 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+	"specrun/experiments/recordertest"
+)
+
+// rig is a controller's surroundings; mem and w outlive a controller.
+type rig struct {
+	t     *testing.T
+	w     *world
+	mem   *recordertest.Memory
+	ids   int
+	life  int // how many controllers there were
+	hook  func(Boundary, record.Event)
+	seen  []Progress
+	sweep string
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{t: t, w: newWorld(), mem: &recordertest.Memory{}}
+}
+
+func (r *rig) deps() Deps {
+	r.life++
+	return Deps{Recorder: r.mem, Hosts: r.w.dial, Engines: func(string) (Engine, error) { return fakeEngine{}, nil }, Collect: fakeCollect,
+		Now: time.Now, IDs: func() string { r.ids++; return fmt.Sprintf("id%d", r.ids) },
+		Getenv:     func(name string) (string, bool) { return "hunter2", name == "HF_TOKEN" },
+		Controller: fmt.Sprintf("controller-%d", r.life), Version: "test",
+		ControllerGone: func(string) bool { return true },
+		OnEvent:        func(p Progress) { r.seen = append(r.seen, p); r.sweep = p.SweepID },
+		Hook: func(b Boundary, e record.Event) {
+			if r.hook != nil {
+				r.hook(b, e)
+			}
+		},
+		Poll: time.Millisecond, UndoTimeout: 5 * time.Second, Reconnect: time.Second}
+}
+
+func fakeCollect(w Window) (record.RunData, error) {
+	if w.Checked.Model == "" || !w.Alive {
+		return record.RunData{}, errors.New("collected without knowing the server")
+	}
+	return record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: float64(100 + w.Cell.Ord), Source: "client"}},
+		Samples: []record.Sample{{Name: "log", Labels: map[string]string{"text": string(w.Log)}}}}, nil
+}
+
+func (r *rig) plan(edit func(*Spec), args ...string) *Plan {
+	r.t.Helper()
+	s := loadExample(r.t)
+	s.Rounds = 1
+	if edit != nil {
+		edit(s)
+	}
+	return plan(r.t, s, args...)
+}
+
+func (r *rig) view() record.SweepView {
+	r.t.Helper()
+	v, err := r.mem.View(context.Background(), r.sweep)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+// settled checks that each slot has exactly one result and that nothing of ours
+// is left; it returns the results by slot.
+func (r *rig) settled(p *Plan) map[string]record.Run {
+	r.t.Helper()
+	v := r.view()
+	results := map[string]record.Run{}
+	for _, run := range v.Runs {
+		switch run.State {
+		case record.RunDone, record.RunFailed:
+			if _, twice := results[run.SlotID]; twice {
+				r.t.Errorf("slot %s has two results", run.SlotID)
+			}
+			results[run.SlotID] = run
+		case record.RunActive:
+			r.t.Errorf("run %s is still active", run.ID)
+		}
+	}
+	if len(results) != p.Runs() {
+		r.t.Errorf("%d results for %d runs", len(results), p.Runs())
+	}
+	for _, l := range v.Launches {
+		if l.State == record.LaunchActive || l.State == record.LaunchPlanned {
+			r.t.Errorf("launch %s is still %s", l.ID, l.State)
+		}
+	}
+	if left := r.w.leftovers(); len(left) > 0 {
+		r.t.Errorf("left on the host: %v", left)
+	}
+	if len(r.w.disturbs) > 0 {
+		r.t.Errorf("a measurement was disturbed: %v", r.w.disturbs)
+	}
+	return results
+}
+
+func TestExecute_MeasuresEverySlotAndPutsTheHostBack(t *testing.T) {
+	r := newRig(t)
+	before := []PatchRef{{Name: "theirs", SHA256: "x"}}
+	r.w.patches = before
+	p := r.plan(func(s *Spec) { s.Repeats, s.Rounds = 2, 2 }, "steps=1..2", "bench.concurrency=1,4")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.settled(p)
+	if sum.State != record.SweepDone || sum.Done != 24 || sum.Failed != 0 || r.w.starts != 6 {
+		t.Errorf("%+v with %d starts", sum, r.w.starts)
+	}
+	if !samePatches(r.w.patches, before) {
+		t.Errorf("patches are now %v", r.w.patches)
+	}
+	v := r.view()
+	if v.Sweep.State != record.SweepDone || len(v.Launches) != 6 || v.Launches[0].State != record.LaunchDone || v.Launches[0].Identity == nil || len(v.Launches[0].Argv) == 0 {
+		t.Errorf("%+v", v.Launches[0])
+	}
+	// Every run has its own window, and every launch its log.
+	logs, reports := 0, 0
+	for _, a := range v.Artifact {
+		switch a.Name {
+		case "server.log":
+			logs++
+		case "bench.json":
+			reports++
+		}
+	}
+	if logs != 6 || reports != 24 {
+		t.Errorf("%d logs and %d reports", logs, reports)
+	}
+	for id, d := range v.Data {
+		if got := d.Samples[0].Labels["text"]; got != "row of "+id+"\n" {
+			t.Errorf("run %s was measured over %q", id, got)
+		}
+		facts := map[string]string{}
+		for _, f := range d.Provenance {
+			facts[f.Group+" "+f.Key] = f.Value
+		}
+		for _, k := range []string{"code engine_version", "command argv", "flags tp_size", "env NCCL_PROTO", "host kernel", "workload concurrency"} {
+			if facts[k] == "" {
+				t.Errorf("run %s: no %s", id, k)
+			}
+		}
+		if facts["env HF_TOKEN"] != redacted {
+			t.Errorf("the secret was stored: %q", facts["env HF_TOKEN"])
+		}
+	}
+	for _, e := range v.Events {
+		if strings.Contains(string(e.Evidence), "hunter2") {
+			t.Errorf("the secret is in event %s %s", e.Step, e.Kind)
+		}
+	}
+}
+
+func TestExecute_JournalOfOneLaunch(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(nil, "steps=2")
+	if _, err := Execute(context.Background(), r.deps(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+	v := r.view()
+	var got []string
+	for _, e := range v.Events {
+		if e.LaunchID == v.Launches[1].ID {
+			got = append(got, e.Step+" "+string(e.Kind))
+		}
+	}
+	want := []string{"launch intent", "lease intent", "lease done", "patch intent", "patch done", "start intent", "start done", "ready intent", "ready done",
+		"check intent", "check done", "run intent", "warm intent", "warm done", "bench intent", "bench done", "collect intent", "run done", "collect done",
+		"stop undo", "stop undone", "release undo", "release undone", "launch done", "restore intent", "restore done", "sweep note"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// steps names what a launch serves, for behaviours per cell.
+func launchSteps(l server.Launch) string {
+	if i := slices.Index(l.Argv, "--speculative-num-steps"); i >= 0 {
+		return l.Argv[i+1]
+	}
+	return "none"
+}
+
+func TestExecute_FailedCellsAreResultsAndTheRestGoesOn(t *testing.T) {
+	r := newRig(t)
+	r.w.ready = func(l server.Launch) error {
+		switch launchSteps(l) {
+		case "1":
+			return &server.CrashError{Host: "gpu-01", Crash: server.Crash{Kind: "cuda_oom", Evidence: "out of memory", Advice: "lower mem-fraction-static"}}
+		case "2":
+			return &server.NotReadyError{Host: "gpu-01", After: time.Minute}
+		case "3":
+			return &server.ExitedError{Host: "gpu-01", Code: 2, LogPath: "/state/x"}
+		}
+		return nil
+	}
+	r.w.bench = func(l server.Launch, j BenchJob) string {
+		return map[string]string{"4": "stall", "5": "server-dies", "6": "fail", "7": "die"}[launchSteps(l)]
+	}
+	p := r.plan(nil, "steps=1..8")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := r.settled(p)
+	classes := map[string]record.Class{}
+	for _, c := range p.Cells {
+		run := results[slotID(r.sweep, c.Ord, 0, 0)]
+		classes[fmt.Sprint(c.Params["steps"])] = run.Class
+		if run.State == record.RunFailed && !strings.Contains(run.Reason, "gpu-01") && run.Class != record.ClassBenchFailed {
+			t.Errorf("the reason does not say where: %q", run.Reason)
+		}
+	}
+	want := map[string]record.Class{"<nil>": "", "1": "cuda_oom", "2": record.ClassNotReady, "3": record.ClassExited, "4": record.ClassBenchStalled,
+		"5": record.ClassServerDied, "6": record.ClassBenchFailed, "7": record.ClassBenchFailed, "8": ""}
+	if diff := cmp.Diff(want, classes); diff != "" {
+		t.Error(diff)
+	}
+	if sum.State != record.SweepIncomplete || sum.Failed != 7 || sum.Done != 2 {
+		t.Errorf("%+v", sum)
+	}
+	first := results[slotID(r.sweep, 1, 0, 0)]
+	if !strings.Contains(first.Reason, "out of memory") || !strings.Contains(first.Reason, "next: lower mem-fraction-static") {
+		t.Errorf("reason: %q", first.Reason)
+	}
+	tails := 0
+	for _, a := range r.view().Artifact {
+		if a.Name == "server-tail.log" {
+			tails++
+		}
+	}
+	if tails != 7 {
+		t.Errorf("%d log tails for 7 failed runs", tails)
+	}
+}
+
+func TestExecute_RunsOfADeadServerAreMeasuredInANewLaunch(t *testing.T) {
+	r := newRig(t)
+	died := false
+	r.w.bench = func(server.Launch, BenchJob) string {
+		if !died {
+			died = true
+			return "server-dies"
+		}
+		return ""
+	}
+	p := r.plan(func(s *Spec) { s.Repeats = 3; s.Baseline = nil }, "steps=2")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Done != 2 || sum.Failed != 1 || r.w.starts != 2 {
+		t.Errorf("%+v, %v, %d starts", sum, err, r.w.starts)
+	}
+	r.settled(p)
+}
+
+func TestExecute_AStrangerOnThePortIsNamedAndLeftAlone(t *testing.T) {
+	r := newRig(t)
+	r.w.foreign[31000] = server.Holder{Port: 31000, PID: 4711, User: "eve", Command: "python -m http.server"}
+	p := r.plan(func(s *Spec) { s.Server.Port = 31000 }, "steps=2")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Failed != 2 || r.w.starts != 0 {
+		t.Fatalf("%+v, %v, %d starts", sum, err, r.w.starts)
+	}
+	for _, run := range r.settled(p) {
+		if run.Class != record.ClassPortInUse || !strings.Contains(run.Reason, "pid 4711 of user eve") {
+			t.Errorf("%s: %q", run.Class, run.Reason)
+		}
+	}
+	if _, still := r.w.foreign[31000]; !still || len(r.w.patches) != 0 {
+		t.Error("something was changed")
+	}
+	// With an automatic port it is passed by.
+	r = newRig(t)
+	r.w.foreign[firstAutoPort] = server.Holder{Port: firstAutoPort, PID: 4711}
+	if sum, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=2"), nil); err != nil || sum.Done != 2 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+func TestExecute_APatchConflictFailsTheCellsThatNeedIt(t *testing.T) {
+	r := newRig(t)
+	r.w.patchErr = func(set []PatchRef) error {
+		if len(set) > 0 && set[0].Name == "profiling-v3" {
+			return errors.New("eagle_worker.py: hunk 2 differs")
+		}
+		return nil
+	}
+	p := r.plan(nil, "patches=profiling-v3,profiling-v4")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Failed != 1 || sum.Done != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if run := r.settled(p)[slotID(r.sweep, 1, 0, 0)]; run.Class != record.ClassPatch {
+		t.Errorf("%+v", run)
+	}
+}
+
+func TestExecute_CancelUndoesAndResumeGoesOn(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepBench && e.Kind == record.EventIntent {
+			cancel()
+		}
+	}
+	p := r.plan(nil, "steps=1..2")
+	sum, err := Execute(ctx, r.deps(), p, nil)
+	var interrupted *InterruptedError
+	if !errors.As(err, &interrupted) || !errors.Is(err, context.Canceled) || sum.State != record.SweepInterrupted {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 {
+		t.Errorf("left: %v %v", left, r.w.patches)
+	}
+	v := r.view()
+	if v.Sweep.State != record.SweepInterrupted || v.Launches[0].State != record.LaunchCut || v.Runs[0].State != record.RunCut {
+		t.Errorf("%+v %+v %+v", v.Sweep.State, v.Launches, v.Runs)
+	}
+	r.hook = nil
+	sum, err = Resume(context.Background(), r.deps(), r.sweep, ResumeOptions{})
+	if err != nil || sum.State != record.SweepDone || sum.Done != 3 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	r.settled(p)
+}
+
+func TestExecute_TheRunLimitEndsARun(t *testing.T) {
+	r := newRig(t)
+	r.w.bench = func(server.Launch, BenchJob) string { return "hang" }
+	p := r.plan(func(s *Spec) { s.Limits.Run = 30 * time.Millisecond; s.Baseline = nil }, "steps=2")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Failed != 1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	for _, run := range r.settled(p) {
+		if run.Class != record.ClassBenchFailed || !strings.Contains(run.Reason, "limits.run") {
+			t.Errorf("%+v", run)
+		}
+	}
+}
+
+func TestExecute_SurvivesLostConnections(t *testing.T) {
+	p := newRig(t).plan(nil, "steps=2")
+	for seed := range uint64(20) {
+		r := newRig(t)
+		rng := rand.New(rand.NewPCG(seed, 1))
+		r.hook = func(b Boundary, e record.Event) {
+			if b == AfterEvent && rng.IntN(4) == 0 {
+				r.w.mu.Lock()
+				r.w.lost = 1
+				r.w.mu.Unlock()
+			}
+		}
+		sum, err := Execute(context.Background(), r.deps(), p, nil)
+		if err != nil || sum.Done != 2 {
+			t.Fatalf("seed %d: %+v, %v", seed, sum, err)
+		}
+		r.settled(p)
+	}
+}
+
+func TestExecute_AHostThatStaysAwayLeavesTheSweepToResume(t *testing.T) {
+	r := newRig(t)
+	gone := false
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepBench && e.Kind == record.EventIntent && !gone {
+			gone = true
+			r.w.mu.Lock()
+			r.w.lost = 1 << 30
+			r.w.mu.Unlock()
+		}
+	}
+	p := r.plan(nil, "steps=2")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	var open *OpenError
+	if !errors.As(err, &open) || !hostLost(err) || sum.State != record.SweepInterrupted {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if len(r.w.leftovers()) == 0 {
+		t.Fatal("the server cannot have been stopped")
+	}
+	r.w.lost = 0
+	starts := r.w.starts
+	if sum, err = Resume(context.Background(), r.deps(), r.sweep, ResumeOptions{}); err != nil || sum.Done != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if r.w.starts != starts+1 {
+		t.Errorf("%d starts after resume, want only the launch that was left", r.w.starts-starts)
+	}
+	r.settled(p)
+}
+
+func TestExecute_KeepLeavesTheLastServer(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(func(s *Spec) { s.After = AfterKeep }, "steps=1..2")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Done != 3 || len(sum.Notes) != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	running := 0
+	for _, s := range r.w.servers {
+		if s.phase == server.Running {
+			running++
+			if launchSteps(s.launch) != "2" {
+				t.Error("another server than the last cell's was kept")
+			}
+		}
+	}
+	if running != 1 || len(r.w.patches) != 1 {
+		t.Errorf("%d servers, patches %v", running, r.w.patches)
+	}
+}
+
+func TestExecute_AStopWithoutProofEndsTheSweep(t *testing.T) {
+	r := newRig(t)
+	r.w.stopErr = &server.SurvivorError{Host: "gpu-01", Launch: "l", Processes: []server.Survivor{{PID: 7, State: "D"}}}
+	_, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=1..2"), nil)
+	var open *OpenError
+	var survivor *server.SurvivorError
+	if !errors.As(err, &open) || !errors.As(err, &survivor) || !strings.Contains(open.Hint(), "start no second server") || r.w.starts != 1 {
+		t.Errorf("%v, %d starts", err, r.w.starts)
+	}
+}
+
+func TestExecute_AMissingSecretIsSaidBeforeAnythingIsBegun(t *testing.T) {
+	r := newRig(t)
+	d := r.deps()
+	d.Getenv = nil
+	_, err := Execute(context.Background(), d, r.plan(nil, "steps=2"), nil)
+	var se *SecretError
+	if !errors.As(err, &se) || r.w.dials != 0 {
+		t.Errorf("%v after %d connections", err, r.w.dials)
+	}
+}
+
+func TestExecute_ProgressTellsLaunchesAndResults(t *testing.T) {
+	r := newRig(t)
+	if _, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=1..2"), nil); err != nil {
+		t.Fatal(err)
+	}
+	var results []string
+	for _, p := range r.seen {
+		if p.Phase == PhaseResult {
+			results = append(results, fmt.Sprintf("%d/%d cell %d %s", p.Launch, p.Launches, p.Cell.Ord, p.Result.Run.State))
+		}
+	}
+	if diff := cmp.Diff([]string{"1/3 cell 0 done", "2/3 cell 1 done", "3/3 cell 2 done"}, results); diff != "" {
+		t.Error(diff)
+	}
+}
