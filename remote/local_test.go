@@ -1,28 +1,36 @@
-package remote
+package remote_test
 
 import (
-	"bytes"
+	"os/exec"
+	"strings"
 	"testing"
+
+	"specrun/remote"
+	"specrun/remote/remotetest"
 )
 
-func TestLocal_Smoke(t *testing.T) {
-	h := Local(LocalConfig{Dir: t.TempDir()})
-	defer h.Close()
-	res, err := h.Run(t.Context(), Script{Name: "a", Text: "main() { cat; echo hi $A; echo e >&2; return 3; }", Vars: []Var{{"A", "it's"}}})
-	t.Logf("%+v %v", res, err)
-	if string(res.Stdout) != "hi it's\n" || res.Exit != 3 || string(res.Stderr) != "e\n" {
-		t.Error("bad")
+func TestLocal_KeepsTheContract(t *testing.T) {
+	remotetest.Run(t, func(t *testing.T) *remote.Host {
+		h := remote.Local(remote.LocalConfig{})
+		t.Cleanup(func() { h.Close() })
+		return h
+	})
+}
+
+// The same scripts under the other shells that /bin/sh may be.
+func TestLocal_KeepsTheContractUnderOtherShells(t *testing.T) {
+	for _, shell := range []string{"dash", "bash --posix", "busybox sh"} {
+		argv := strings.Fields(shell)
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			t.Logf("no %s here", argv[0])
+			continue
+		}
+		t.Run(argv[0], func(t *testing.T) {
+			remotetest.Run(t, func(t *testing.T) *remote.Host {
+				h := remote.Local(remote.LocalConfig{Name: argv[0], Shell: argv})
+				t.Cleanup(func() { h.Close() })
+				return h
+			})
+		})
 	}
-	res, err = h.Run(t.Context(), Script{Name: "a", Text: "main() { cat; }", Payload: []byte("x\ny")})
-	t.Logf("%+v %v", res, err)
-	sum, err := h.PutVerified(t.Context(), File{Path: "f", Data: []byte("hello"), Sync: true})
-	t.Log(sum, err)
-	var b bytes.Buffer
-	n, sum, err := h.Get(t.Context(), "f", &b)
-	t.Log(n, sum, err, b.String())
-	err = h.Put(t.Context(), File{Path: "f", Data: []byte("hello"), Sync: true})
-	t.Log(err)
-	var p [3]byte
-	k, size, err := h.ReadAt(t.Context(), "f", p[:], 4)
-	t.Log(k, size, err)
 }
