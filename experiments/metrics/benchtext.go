@@ -60,7 +60,7 @@ type benchReader struct {
 }
 
 func (r *benchReader) read(e *entry, c *collector, run int) bool {
-	if reBlockHead.MatchString(e.msg) {
+	if strings.HasPrefix(e.msg, "===") && reBlockHead.MatchString(e.msg) {
 		r.seen, r.inBlock, r.headLine = true, true, e.num
 		r.done, r.failed = nan, false
 		return true
@@ -131,14 +131,16 @@ func (r *benchReader) endBlock() {
 }
 
 func (r *benchReader) outside(e *entry) bool {
-	if m := reNumPrompt.FindStringSubmatch(e.msg); m != nil && strings.Contains(e.msg, "Namespace(") {
-		r.asked, _ = strconv.Atoi(m[1])
-		r.client = true
-		return true
+	if strings.Contains(e.msg, "Namespace(") {
+		if m := reNumPrompt.FindStringSubmatch(e.msg); m != nil {
+			r.asked, _ = strconv.Atoi(m[1])
+			r.client = true
+			return true
+		}
 	}
-	if m := reProgress.FindStringSubmatch(e.msg); m != nil {
-		if n, _ := strconv.Atoi(m[2]); m[1] == m[2] {
-			r.asked = n
+	if strings.HasPrefix(e.msg, "100%") {
+		if m := reProgress.FindStringSubmatch(e.msg); m != nil && m[1] == m[2] {
+			r.asked, _ = strconv.Atoi(m[2])
 		}
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 // the TOTAL are relied on; the header is read where it says which cycles the
 // block covers.
 var (
-	reRow     = regexp.MustCompile(`^([ \t]*)([A-Za-z][\w .()#/-]*?)[ \t]*[:=][ \t]*([-+]?[\w.,+-]+)[ \t]*(ns|us|µs|μs|ms|s)[ \t]*/[ \t]*cyc(?:le)?s?\b`)
+	reRow     = regexp.MustCompile(`^([ \t]*)([A-Za-z][\w .()#/-]*?)[ \t]*[:=][ \t]*([-+]?(?:\.?\d[\d.,]*(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf))[ \t]*(ns|us|µs|μs|ms|s)[ \t]*/[ \t]*cyc(?:le)?s?\b`)
 	reBareRow = regexp.MustCompile(`^[ \t]*(?:TOTAL|draft|target verify|draft re-extend|other)[ \t]*[:=][ \t]*[-+.\d]+[\w./]*[ \t]*$`)
 	reAccept  = regexp.MustCompile(`^[ \t]+accept(?:ance)?[ _]len(?:gth)?[ \t]*[:=][ \t]*(\S+)`)
 	reRange   = regexp.MustCompile(`(?i)\bcycles?\b[ #:=]{0,3}(\d+)[ ]?(?:-|–|\.\.|to)[ ]?(\d+)`)
@@ -121,13 +121,21 @@ func (r *blockReader) track(e *entry) *track {
 // read takes an entry and returns what became final by it. used says whether
 // the entry was the profiler's.
 func (r *blockReader) read(e *entry, run int) (ev []blockEvent, used bool) {
-	if m := reRow.FindStringSubmatch(e.msg); m != nil {
-		return r.row(e, run, m), true
+	if len(e.msg) > maxRow {
+		return nil, false
 	}
-	if m := reAccept.FindStringSubmatch(e.msg); m != nil {
-		return nil, r.accept(e, m[1])
+	cyc := strings.Contains(e.msg, "cyc")
+	if cyc {
+		if m := reRow.FindStringSubmatch(e.msg); m != nil {
+			return r.row(e, run, m), true
+		}
 	}
-	if strings.Contains(e.msg, "cyc") || strings.Contains(e.msg, "prof") {
+	if strings.Contains(e.msg, "accept") {
+		if m := reAccept.FindStringSubmatch(e.msg); m != nil {
+			return nil, r.accept(e, m[1])
+		}
+	}
+	if cyc {
 		if ev, ok := r.header(e, run); ok {
 			return ev, true
 		}
@@ -143,6 +151,9 @@ func (r *blockReader) read(e *entry, run int) (ev []blockEvent, used bool) {
 	}
 	return nil, false
 }
+
+// maxRow is longer than any line of a block.
+const maxRow = 400
 
 func (r *blockReader) header(e *entry, run int) ([]blockEvent, bool) {
 	if strings.HasPrefix(e.msg, " ") || strings.Contains(e.msg, "{") {

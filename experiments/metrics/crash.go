@@ -54,16 +54,25 @@ type crashReader struct {
 	server   bool // the file is a server's log, not a client's output
 }
 
-func (r *crashReader) read(e *entry, run int) {
+// maxMarker is how much of a line is looked at for markers.
+const maxMarker = 4096
+
+func (r *crashReader) read(long *entry, run int) {
+	short := *long // a marker stands at the beginning of its line
+	short.msg = long.msg[:min(len(long.msg), maxMarker)]
+	e := &short
 	if r.proof == nil {
 		r.proof, r.tb, r.ready, r.ends = map[int]bool{}, map[stream]*traceback{}, map[int]bool{}, map[int]finding{}
 	}
 	key := e.stream.base()
-	if reReady.MatchString(e.msg) {
+	if !r.ready[run] && containsAny(e.msg, readyWords) {
 		r.ready[run] = true
 	}
-	r.clean = r.clean || reClean.MatchString(e.msg)
+	r.clean = r.clean || containsAny(e.msg, stopWords)
 	tb := r.follow(e, key)
+	if tb == nil && !containsAny(e.msg, crashWords) {
+		return
+	}
 	if m := reDeadRank.FindStringSubmatch(e.msg); m != nil {
 		r.deadRank = m[1]
 	}
@@ -156,7 +165,7 @@ func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
 // follow keeps the traceback that an entry belongs to, nil when to none.
 func (r *crashReader) follow(e *entry, key stream) *traceback {
 	tb := r.tb[key]
-	if reTraceback.MatchString(e.msg) {
+	if strings.Contains(e.msg, "Traceback (most recent call last):") {
 		next := &traceback{headLine: e.num, headText: e.msg, rank: e.rank}
 		before := strings.TrimSpace(e.msg[:strings.Index(e.msg, "Traceback")])
 		next.headFatal = strings.Contains(before, "hit an exception")

@@ -82,7 +82,6 @@ var reConsequence = regexp.MustCompile(`Connection closed by peer|Connection res
 var reHarmless = regexp.MustCompile(`Ignore import error|Fail to set RLIMIT|(?i)\bwarning:? |watchdog_timeout=|soft=True|UserWarning|SyntaxWarning|FutureWarning|DeprecationWarning`)
 
 var (
-	reTraceback = regexp.MustCompile(`Traceback \(most recent call last\):`)
 	reFrame     = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
 	reException = regexp.MustCompile(`^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Warning)?)(?:: |$)(.*)`)
 	reChained   = regexp.MustCompile(`^(?:During handling of the above exception|The above exception was the direct cause)`)
@@ -90,9 +89,20 @@ var (
 	reExited    = regexp.MustCompile(`^(\S+) exited with code \d+`)
 	reErrPort   = regexp.MustCompile(`(?i)port:? ?(\d+)|:(\d{2,5})\b`)
 	reImportErr = regexp.MustCompile(`^(?:SyntaxError|IndentationError|TabError|ImportError|ModuleNotFoundError)$`)
-	reReady     = regexp.MustCompile(`fired up and ready to roll|Application startup complete|Starting vLLM (?:API )?server|Uvicorn running on`)
-	reClean     = regexp.MustCompile(`Gracefully exiting|SIGTERM received|Shutting down|Finished server process`)
 )
+
+// crashWords are in every line that a rule can match. Most lines have none, and
+// are spared two dozen regular expressions.
+var crashWords = []string{"rror", "fail", "Fail", "memory", "Memory", "CUDA", "NCCL", "WorkNCCL", "waiting", "atchdog", "kill", "Kill", "SIGKILL",
+	"exit", "Exit", "exception", "Exception", "Traceback", "sigquit", "SIGQUIT", "scheduler is dead", "rocess", "ddress", "EADDRINUSE", "ort ",
+	"available in", "No devices", "NVML", "Xid", "GPU is lost", "fallen off", "NVIDIA", "river", "space left", "quota", "refused", "retries", "reset",
+	"connect", "Disconnected", "usage:", "fault", "core dumped", "eak ", "died with", "code"}
+
+// readyWords are printed when start-up is over.
+var readyWords = []string{"fired up and ready to roll", "Application startup complete", "Starting vLLM server", "Starting vLLM API server", "Uvicorn running on"}
+
+// stopWords are printed when a stop was asked for.
+var stopWords = []string{"Gracefully exiting", "SIGTERM received", "Shutting down", "Finished server process"}
 
 // crashHints are what usually helps, by kind.
 var crashHints = map[string]string{

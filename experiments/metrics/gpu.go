@@ -38,7 +38,7 @@ func (r *gpuReader) read(e *entry, c *collector, run int) bool {
 		r.seen = true
 		return true
 	}
-	if reSMICSV.MatchString(e.msg) && (strings.Contains(e.msg, "memory.") || strings.Contains(e.msg, "utilization.")) {
+	if (strings.Contains(e.msg, "memory.") || strings.Contains(e.msg, "utilization.")) && reSMICSV.MatchString(e.msg) {
 		r.seen = true
 		r.columns = nil
 		for col := range strings.SplitSeq(e.msg, ",") {

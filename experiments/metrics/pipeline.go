@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -66,8 +65,8 @@ func (p *pipeline) guarded(e entry) {
 }
 
 var (
-	reSGHint   = regexp.MustCompile(`sglang|Scheduler hit an exception|Init torch distributed begin|Load weight begin|scheduler is dead`)
-	reVLLMHint = regexp.MustCompile(`(?i)vllm|EngineCore`)
+	sglangWords = []string{"sglang", "Scheduler hit an exception", "Init torch distributed begin", "Load weight begin", "scheduler is dead"}
+	vllmWords   = []string{"vllm", "vLLM", "Vllm", "VLLM", "EngineCore"}
 )
 
 // entry shows one entry to the readers; the first that knows it has it, but
@@ -84,10 +83,10 @@ func (p *pipeline) entry(e *entry) {
 		}
 		return
 	}
-	if !p.hintSG && reSGHint.MatchString(e.text) {
+	if !p.hintSG && containsAny(e.text, sglangWords) {
 		p.hintSG = true
 	}
-	if !p.hintVLLM && reVLLMHint.MatchString(e.text) {
+	if !p.hintVLLM && containsAny(e.text, vllmWords) {
 		p.hintVLLM = true
 	}
 	if strings.Contains(e.msg, `" 200 OK`) && strings.Contains(e.msg, `"POST `) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 var nan = math.NaN()
@@ -18,3 +19,12 @@ const (
 func warnAt(line int, text string) string { return fmt.Sprintf("line %d: %s", line, text) }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+func containsAny(s string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
+}

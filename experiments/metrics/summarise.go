@@ -53,8 +53,8 @@ type Summary struct {
 // several ranks print, the group's cycle is that of its slowest rank.
 //
 // Server log metrics (source "server_log"): a decode line stands for the time
-// since the one before it, so the first one of each rank in the window is left
-// out, and lines after a prefill or idling are no rates. gen_throughput is the
+// since the one before it, so the first one of each rank in a window that opens
+// within the log is left out, and lines after a prefill or idling are no rates. gen_throughput is the
 // median of the rest, summed over data-parallel ranks; accept_len is weighted by
 // the running requests, since lines are equally many cycles apart. What cannot
 // be had is absent.
@@ -65,7 +65,9 @@ func Summarise(rows []ProfilerRow, decode []DecodeLine, w Window) Summary {
 			s.Rows = append(s.Rows, r)
 		}
 	}
-	s.Rows = dropUnprovenFirst(s.Rows)
+	if w.LogStart > 0 {
+		s.Rows = dropUnprovenFirst(s.Rows)
+	}
 	s.profiler()
 	s.serverLog(decode, w)
 	for i := range s.Samples {
@@ -75,7 +77,8 @@ func Summarise(rows []ProfilerRow, decode []DecodeLine, w Window) Summary {
 }
 
 // dropUnprovenFirst leaves out the first text block of each rank when others
-// follow: without times nothing says that its cycles began inside the window.
+// follow: without times nothing says that its cycles began inside a window that
+// opens within the log.
 func dropUnprovenFirst(rows []ProfilerRow) []ProfilerRow {
 	count := map[string]int{}
 	for _, r := range rows {
@@ -263,7 +266,7 @@ func (s *Summary) serverLog(decode []DecodeLine, w Window) {
 		key := d.Service + "/" + d.Rank
 		g := ranks[key]
 		if g == nil {
-			g = &rank{first: true}
+			g = &rank{first: w.LogStart > 0}
 			ranks[key] = g
 			order = append(order, g)
 		}

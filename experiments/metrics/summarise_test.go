@@ -1,0 +1,102 @@
+package metrics_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"specrun/experiments/metrics"
+	"specrun/experiments/record"
+)
+
+func find(t *testing.T, s metrics.Summary, name, source string) (record.Metric, bool) {
+	t.Helper()
+	for _, m := range s.Metrics {
+		if m.Name == name && m.Source == source {
+			return m, true
+		}
+	}
+	return record.Metric{}, false
+}
+
+func wantMetric(t *testing.T, s metrics.Summary, name, source string, value float64, n int) {
+	t.Helper()
+	m, ok := find(t, s, name, source)
+	if !ok || math.Abs(m.Value-value) > 1e-9 || m.N != n {
+		t.Errorf("%s of %s: %v (n %d, found %v), want %v (n %d)", name, source, m.Value, m.N, ok, value, n)
+	}
+}
+
+func profileJSON(start, end float64, cycles int, wall float64, tokens int) string {
+	return fmt.Sprintf(`{"specrun":"profile","schema":1,"profiler":"p","version":"1","hash":"h","worker":"v1","rank":0,"t_start":%g,"t_end":%g,"cycles":%d,"wall_ms":%g,"call_ms":%g,"phases_ms":{"draft":%g,"verify":%g},"batch_sum":%d,"batch_min":1,"batch_max":1,"tokens":%d,"accepted":0,"proposed":0,"steps":2,"request_cycles":%d,"context":100,"skipped":{},"partial":false}`+"\n",
+		start, end, cycles, wall, wall*0.9, wall*0.25, wall*0.5, cycles, tokens, cycles)
+}
+
+func decodeLine(running int, accept, rate float64) string {
+	return fmt.Sprintf("[2026-11-29 10:00:00] Decode batch, #running-req: %d, #token: 9, token usage: 0.00, accept len: %.2f, cuda graph: True, gen throughput (token/s): %.2f, #queue-req: 0\n", running, accept, rate)
+}
+
+const prefill = "[2026-11-29 10:00:00] Prefill batch, #new-seq: 1, #new-token: 9, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0\n"
+
+func TestSummarise_CountsOnlyWhatLiesWhollyInside(t *testing.T) {
+	warm := profileJSON(1, 9, 100, 9999, 100) + decodeLine(1, 9, 9999)
+	across := profileJSON(9, 11, 100, 9999, 100) // printed inside, but its cycles began in the warm-up
+	inside := prefill + decodeLine(1, 9, 9999) + decodeLine(1, 1.8, 90) + decodeLine(3, 2.2, 110) +
+		profileJSON(10, 12, 75, 1500, 150) + profileJSON(12, 13, 25, 550, 50)
+	after := decodeLine(1, 9, 9999) + profileJSON(13, 20, 100, 9999, 100)
+	f := metrics.NewFollower()
+	f.Write([]byte(warm + across + inside + after))
+	f.Close()
+	w := metrics.Window{LogStart: int64(len(warm)), LogEnd: int64(len(warm + across + inside)), TStart: 10, TEnd: 13}
+	s := metrics.Summarise(f.Rows(), f.Decode(), w)
+	if len(s.Rows) != 2 || s.Cycles != 100 {
+		t.Fatalf("%d rows with %d cycles, want 2 with 100", len(s.Rows), s.Cycles)
+	}
+	wantMetric(t, s, "cycle_total", "profiler", 20.5, 100) // (1500 + 550) / 100, no mean of 20 and 22
+	wantMetric(t, s, "cycle_draft", "profiler", 5.125, 100)
+	wantMetric(t, s, "cycle_verify", "profiler", 10.25, 100)
+	wantMetric(t, s, "cycle_other", "profiler", 5.125, 100)
+	wantMetric(t, s, "cycle_call", "profiler", 18.45, 100)
+	wantMetric(t, s, "accept_len", "profiler", 2, 100)
+	wantMetric(t, s, "profiler_throughput", "profiler", 200./2.05, 100)
+	wantMetric(t, s, "context_mean", "profiler", 100, 100)
+	wantMetric(t, s, "gen_throughput", "server_log", 100, 2)
+	wantMetric(t, s, "accept_len", "server_log", (1.8+3*2.2)/4, 2)
+}
+
+func TestSummarise_UnknownTokensGiveNoAcceptLength(t *testing.T) {
+	f := metrics.NewFollower()
+	f.Write([]byte(strings.Replace(profileJSON(1, 2, 10, 200, 7), `"tokens":7`, `"tokens":null`, 1)))
+	s := metrics.Summarise(f.Rows(), nil, metrics.Window{})
+	if m, ok := find(t, s, "accept_len", "profiler"); ok {
+		t.Errorf("accept_len %v from a row without tokens", m.Value)
+	}
+	wantMetric(t, s, "cycle_total", "profiler", 20, 10)
+}
+
+func TestSummarise_TheSlowestRankIsTheGroupsCycle(t *testing.T) {
+	rep := parseFile(t, "084-prof-eight-ranks-straggler.log")
+	if len(rep.Extract) == 0 {
+		t.Fatal("nothing read")
+	}
+	f := metrics.NewFollower()
+	f.Write(readFile(t, "084-prof-eight-ranks-straggler.log"))
+	f.Close()
+	s := metrics.Summarise(f.Rows(), nil, metrics.Window{})
+	wantMetric(t, s, "cycle_total", "profiler", 26.34, 100)
+}
+
+func TestSummarise_DataParallelRanksAddUp(t *testing.T) {
+	f := metrics.NewFollower()
+	log := readFile(t, "006-sglang-dp-tp-ep-logging-prefix.log")
+	f.Write(append(log, log...)) // the first line of each rank is no rate
+	s := metrics.Summarise(nil, f.Decode(), metrics.Window{})
+	wantMetric(t, s, "gen_throughput", "server_log", 2692.49, 4)
+}
+
+func TestSummarise_NothingGivesNothing(t *testing.T) {
+	if s := metrics.Summarise(nil, nil, metrics.Window{}); len(s.Metrics)+len(s.Samples) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
