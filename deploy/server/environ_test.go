@@ -14,7 +14,12 @@ import (
 
 func localHost(t *testing.T, home string, env ...string) Host {
 	t.Helper()
-	h := remote.Local(remote.LocalConfig{Env: append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, env...), Dir: home})
+	return localShell(t, home, nil, env...)
+}
+
+func localShell(t *testing.T, home string, shell []string, env ...string) Host {
+	t.Helper()
+	h := remote.Local(remote.LocalConfig{Env: append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, env...), Dir: home, Shell: shell})
 	t.Cleanup(func() { h.Close() })
 	return h
 }

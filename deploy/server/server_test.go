@@ -88,7 +88,10 @@ func (b *bench) launch(name string, port int, switches ...string) Launch {
 	b.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		if _, err := Stop(ctx, b.h, b.state, id, StopOptions{Grace: 10 * time.Millisecond}); err != nil {
+		// Not through b.h, which may be closed by now.
+		h := remote.Local(remote.LocalConfig{})
+		defer h.Close()
+		if _, err := Stop(ctx, h, b.state, id, StopOptions{Grace: 10 * time.Millisecond}); err != nil {
 			b.t.Errorf("clean up launch %s: %v", id, err)
 		}
 	})
@@ -369,8 +372,6 @@ func TestLaunch_UnderEachShell(t *testing.T) {
 			home := filepath.Dir(b.state)
 			h := remote.Local(remote.LocalConfig{Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, Dir: home, Shell: []string{shell}})
 			defer h.Close()
-			local := b.h
-			defer func() { b.h = local }() // the clean-up runs after h is closed
 			b.h, b.shell = h, shell
 			port := freePort(t)
 			owner := Owner{Launch: b.id("s1"), Controller: "test"}

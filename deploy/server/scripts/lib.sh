@@ -84,6 +84,17 @@ leader_alive() {
 	[ "$i_boot" = "$(boot_id)" ] && alive "$i_pid" "$i_ticks"
 }
 
+# keepers DIR: "pid:ticks" of each living keeper of the launch.
+keepers() {
+	for k_file in "$1"/keeper.*; do
+		case $k_file in *.new) continue ;; esac
+		{ read -r k_host k_boot k_pid k_ticks <"$k_file"; } 2>/dev/null || continue
+		if [ "$k_host" = "$(host_id)" ] && [ "$k_boot" = "$(boot_id)" ] && alive "$k_pid" "$k_ticks"; then
+			printf '%s:%s\n' "$k_pid" "$k_ticks"
+		fi
+	done
+}
+
 # with_run_id ID: pids, of our own user, whose environment says
 # SPECRUN_RUN_ID=ID. What was started by us keeps it through fork and exec,
 # also in another session.

@@ -19,7 +19,7 @@ main() {
 		echo 'phase running'
 	else
 		tries=0
-		while [ ! -e "$dir/exit" ] && [ "$i_boot" = "$(boot_id)" ] && [ "$tries" -lt 50 ] && keeper_alive; do
+		while [ ! -e "$dir/exit" ] && [ "$i_boot" = "$(boot_id)" ] && [ "$tries" -lt 50 ] && [ -n "$(keepers "$dir")" ]; do
 			nap 0.01
 			tries=$((tries + 1))
 		done
@@ -40,13 +40,4 @@ $mine" in *"
 $6 "*) whose=ours ;; *) whose=foreign ;; esac
 		printf 'whose %s\n%s\n' "$whose" "$line"
 	done
-}
-
-keeper_alive() {
-	for k_file in "$dir"/keeper.*; do
-		case $k_file in *.new) continue ;; esac
-		{ read -r k_host k_boot k_pid k_ticks <"$k_file"; } 2>/dev/null || continue
-		if alive "$k_pid" "$k_ticks"; then return 0; fi
-	done
-	return 1
 }

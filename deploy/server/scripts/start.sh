@@ -101,10 +101,11 @@ main() {
 	while [ "$t_cs" -lt "$limit" ]; do
 		if read_identity "$dir"; then started 0; fi
 		if ! proc "$keeper" || [ "$p_state" = Z ]; then
-			# It gave way to an earlier one, or the server has ended already.
-			if read_identity "$dir"; then started 0; fi
-			lost=$((${lost:-0} + 1))
-			[ "$lost" -lt 200 ] || break
+			# It gave way to one that is under way, or the server has ended already.
+			if [ -z "$(keepers "$dir")" ] && [ -z "$(with_run_id "$ID")" ]; then
+				if read_identity "$dir"; then started 0; fi
+				break
+			fi
 		fi
 		nap 0.01
 		clock

@@ -27,16 +27,6 @@ signal() {
 	if alive "${2%:*}" "${2#*:}"; then kill -s "$1" "${2%:*}" 2>/dev/null; fi
 }
 
-keeper_pairs() {
-	for k_file in "$dir"/keeper.*; do
-		case $k_file in *.new) continue ;; esac
-		{ read -r k_host k_boot k_pid k_ticks <"$k_file"; } 2>/dev/null || continue
-		if [ "$k_host" = "$here" ] && [ "$k_boot" = "$boot" ] && alive "$k_pid" "$k_ticks"; then
-			printf '%s:%s\n' "$k_pid" "$k_ticks"
-		fi
-	done
-}
-
 end_processes() {
 	known= left= pause=0.02 step=0
 	scan
@@ -81,13 +71,13 @@ end_keeper() {
 	clock
 	limit=$((t_cs + 300))
 	while :; do
-		pairs=$(keeper_pairs)
+		pairs=$(keepers "$dir")
 		[ -n "$pairs" ] || return 0
 		clock
 		if [ "$t_cs" -ge "$limit" ]; then
 			for k_pair in $pairs; do signal KILL "$k_pair"; done
 			nap 0.05
-			pairs=$(keeper_pairs)
+			pairs=$(keepers "$dir")
 			for k_pair in $pairs; do left="$left $k_pair"; done
 			return 0
 		fi
@@ -154,6 +144,8 @@ check_gpu() {
 
 main() {
 	umask 077
+	# The stop goes on when nobody reads what it prints any more.
+	trap '' PIPE
 	state_dir
 	dir=$state/runs/$ID
 	here=$(host_id)

@@ -1,0 +1,5 @@
+//go:build soak
+
+package server
+
+const killStride = 1
