@@ -1,0 +1,25 @@
+package experiments
+
+import "maps"
+
+// WhereOf names the interpreter whose files patches go into when no sweep is
+// made: that of --python, else the spec's (which may be nil), else the host's.
+// The environment is the host's and what the spec gives as plain text, since
+// PYTHONPATH decides which file is imported; secrets and templates are left out.
+func WhereOf(s *Spec, h HostConfig, python string) Where {
+	w := Where{Python: firstOf(python, h.Python), Cwd: h.Cwd, Env: maps.Clone(h.Env)}
+	if s == nil {
+		return w
+	}
+	w.Python = firstOf(python, s.Server.Python, h.Python)
+	w.Cwd = firstOf(s.Server.Cwd, h.Cwd)
+	if w.Env == nil {
+		w.Env = map[string]string{}
+	}
+	for _, v := range s.Server.Env {
+		if v.From == "" && !v.Value.IsNull() && !hasTemplate(v.Value.Text) {
+			w.Env[v.Name] = v.Value.Text
+		}
+	}
+	return w
+}
