@@ -49,8 +49,13 @@ class Device:
         self.tail = max(self.clock, self.tail) + ms / 1000.0
 
     def host(self, ms):
-        """Work of the host: the device goes on with what it has."""
+        """Work of the host: the device goes on with what it has.
+
+        It takes its time on the wall clock also when the process is late; the next read makes up for that.
+        """
+        end = self.wall.now() + ms / 1000.0
         self._advance(self.clock + ms / 1000.0)
+        self.wall.wait_until(end)
 
     def read(self):
         """A read of a device value: waits for all that is queued."""

@@ -36,7 +36,8 @@ def launch(server_args):
     # Imported while the child loads: readiness waits for the slower of the two.
     from sglang.srt.entrypoints import http_server
 
-    sys.exit(http_server.serve(server_args, settings, ours, pid, log))
+    # At once: there is nothing to tear down, and the next start may be waiting for this end.
+    os._exit(http_server.serve(server_args, settings, ours, pid, log))
 
 
 def _child_failed(log):
