@@ -50,8 +50,8 @@ type crashReader struct {
 	ready    map[int]bool
 	ends     map[int]finding // by run: the first line that only says that it ended
 	deadRank string
-	clean    bool // a stop was asked for: errors while shutting down are no crash
-	server   bool // the file is a server's log, not a client's output
+	clean    map[int]bool // runs in which a stop was asked for: errors while shutting down are no crash
+	server   bool         // the file is a server's log, not a client's output
 }
 
 // maxMarker is how much of a line is looked at for markers.
@@ -63,12 +63,15 @@ func (r *crashReader) read(long *entry, run int) {
 	e := &short
 	if r.proof == nil {
 		r.proof, r.tb, r.ready, r.ends = map[int]bool{}, map[stream]*traceback{}, map[int]bool{}, map[int]finding{}
+		r.clean = map[int]bool{}
 	}
 	key := e.stream.base()
 	if !r.ready[run] && containsAny(e.msg, readyWords) {
 		r.ready[run] = true
 	}
-	r.clean = r.clean || containsAny(e.msg, stopWords)
+	if !r.clean[run] && containsAny(e.msg, stopWords) {
+		r.clean[run] = true
+	}
 	tb := r.follow(e, key)
 	if tb == nil && !containsAny(e.msg, crashWords) {
 		return
@@ -107,7 +110,7 @@ func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *tra
 		}
 		return
 	}
-	if r.clean && ru.force == suspect {
+	if r.clean[run] && ru.force == suspect {
 		return
 	}
 	if m := reExited.FindStringSubmatch(e.msg); m != nil && f.stream.service == "" {
@@ -127,7 +130,17 @@ func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *tra
 	if ru.port > 0 {
 		f.port = firstPort(m[1:], e.msg)
 	}
-	r.found = append(r.found, f)
+	r.keep(f)
+}
+
+// maxFindings bounds what is kept of a log that repeats itself: the first ones
+// are where the cause is.
+const maxFindings = 500
+
+func (r *crashReader) keep(f finding) {
+	if len(r.found) < maxFindings {
+		r.found = append(r.found, f)
+	}
 }
 
 func firstPort(groups []string, msg string) int {
@@ -159,7 +172,7 @@ func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
 	if rank == "" {
 		rank = tb.rank
 	}
-	r.found = append(r.found, finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb})
+	r.keep(finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb})
 }
 
 // follow keeps the traceback that an entry belongs to, nil when to none.

@@ -41,7 +41,6 @@ type crashRule struct {
 	re     *regexp.Regexp
 	force  force
 	client bool // counts in a client's output only, never in a server log
-	rank   int  // group of re that names the rank, 0 = none
 	port   int  // group of re that holds a port
 }
 
@@ -61,7 +60,7 @@ var crashRules = []crashRule{
 	rule(kindCUDA, `CUDA error: |device-side assert triggered|an illegal memory access was encountered|cudaErrorIllegalAddress|cudaErrorLaunchFailure|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)|cuDNN error:|HIP error: `, suspect),
 	rule(kindDisk, `No space left on device|\[Errno 28\]|Disk quota exceeded`, suspect),
 	{kind: kindPort, re: regexp.MustCompile(`failed to bind to [^\s]*:(\d+) \(errno: 98`), force: suspect, port: 1},
-	{kind: kindPort, re: regexp.MustCompile(`\[Errno 98\] .*(?:address|bind)[^\d]*\(?'?[^,]*'?,? ?(\d+)?`), force: fatal, port: 1},
+	{kind: kindPort, re: regexp.MustCompile(`\[Errno 98\](?:[^(]*\('[^']*', (\d+))?`), force: fatal, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`(?i)port(?: is)? already in use.*?(\d{2,5})?`), force: suspect, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`(?i)address already in use(?:.*port:? (\d+))?|EADDRINUSE(?:.*port:? (\d+))?`), force: suspect, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`[Pp]ort (\d+) is (?:already )?(?:in use|used|occupied)|rpc_port .* is used by a process already| at (\d+) is not available in \d+ seconds`), force: suspect, port: 1},
@@ -79,7 +78,7 @@ var crashRules = []crashRule{
 var reConsequence = regexp.MustCompile(`Connection closed by peer|Connection reset by peer|Broken pipe|See root cause above|See stack trace for root cause|EOFError|BrokenPipeError|ConnectionResetError|[Rr]emote process exited|Received sigquit|another process has|process group .* destroyed`)
 
 // Words that look like a crash and are none.
-var reHarmless = regexp.MustCompile(`Ignore import error|Fail to set RLIMIT|(?i)\bwarning:? |watchdog_timeout=|soft=True|UserWarning|SyntaxWarning|FutureWarning|DeprecationWarning`)
+var reHarmless = regexp.MustCompile(`Ignore import error|Fail to set RLIMIT|(?i)\bwarning:? |soft=True|UserWarning|SyntaxWarning|FutureWarning|DeprecationWarning`)
 
 var (
 	reFrame     = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
