@@ -112,20 +112,47 @@ func (d *sshDriver) start(ctx context.Context, line string, urgent bool) (proces
 	if err != nil {
 		return nil, err
 	}
-	how := patient
-	if urgent {
-		how = pressing
+	if !urgent {
+		return conn.start(ctx, line, patient)
 	}
-	ch, requests, err := conn.session(ctx, how)
+	p, err := conn.start(ctx, line, pressing)
+	if !errors.Is(err, ErrTooManySessions) {
+		return p, err
+	}
+	// The server takes no second session on this connection: on another.
+	second, err := connect(ctx, d.c)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = second.start(ctx, line, pressing); err != nil {
+		second.shut(ErrClosed)
+		return nil, err
+	}
+	return &lastProcess{p, second}, nil
+}
+
+// lastProcess is the only one on its connection and takes it along.
+type lastProcess struct {
+	process
+	conn *sshConn
+}
+
+func (p *lastProcess) release() {
+	p.process.release()
+	p.conn.shut(ErrClosed)
+}
+
+func (c *sshConn) start(ctx context.Context, line string, how manner) (process, error) {
+	ch, requests, err := c.session(ctx, how)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := ch.SendRequest("exec", false, ssh.Marshal(struct{ Command string }{line})); err != nil {
 		ch.Close()
-		conn.spawn(func() { ssh.DiscardRequests(requests); conn.sessions.release() })
-		return nil, conn.lostError("start /bin/sh", err)
+		c.spawn(func() { ssh.DiscardRequests(requests); c.sessions.release() })
+		return nil, c.lostError("start /bin/sh", err)
 	}
-	return newSSHProcess(conn, ch, requests), nil
+	return newSSHProcess(c, ch, requests), nil
 }
 
 // sshConn is one connection and all that lives on it.

@@ -25,8 +25,8 @@ type Host struct {
 // the host and carry one of the kinds of errors.go.
 type driver interface {
 	// start begins one of the two exec lines. It blocks until the host lets it
-	// begin or ctx ends. urgent asks for a place at once or a refusal
-	// (ErrTooManySessions): for ending a script that holds the last place.
+	// begin or ctx ends. urgent does not queue: it is for ending a script,
+	// which may hold the last place.
 	start(ctx context.Context, line string, urgent bool) (process, error)
 	// files returns the host's file operations and a func to call when done
 	// with them; ErrNoSFTP when scripts must do instead.

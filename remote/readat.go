@@ -54,7 +54,7 @@ func (h *Host) readAtByScript(ctx context.Context, path string, p []byte, off in
 		return 0, 0, &Error{Host: h.name, Op: "read " + path, Kind: ErrNoise, Err: fmt.Errorf("size %q", line)}
 	}
 	n := copy(p, data)
-	return n, max(size, off+int64(n)), nil
+	return n, max(size, sizeSeen(n, off)), nil
 }
 
 // keptHandles bounds the files that ReadAt keeps open on the host.

@@ -266,21 +266,12 @@ func (h *Host) endProcesses(ctx context.Context, p process, x *execution) (left 
 	if !x.began() {
 		return nil, endNameless(ctx, p)
 	}
-	left, err = h.endByIdentity(ctx, x.out.who(), true)
-	if !errors.Is(err, ErrTooManySessions) {
-		return left, err
-	}
-	// The script itself holds the only session: signal through it, then look
-	// through a session of its own.
-	if err := endNameless(ctx, p); err != nil {
-		return nil, err
-	}
-	p.release()
-	return h.endByIdentity(ctx, x.out.who(), false)
+	return h.endByIdentity(ctx, x.out.who())
 }
 
 // endNameless ends a process whose pid is not known, by the signals of its own
-// channel. That its shell ended is all that can be said then.
+// channel. That its shell ended is all that can be said then. (OpenSSH before
+// 9.8 does not signal sessions of root: those end in an error here.)
 func endNameless(ctx context.Context, p process) error {
 	for _, name := range []string{"TERM", "KILL"} {
 		if err := p.signal(name); err != nil {
@@ -298,7 +289,7 @@ func endNameless(ctx context.Context, p process) error {
 }
 
 // endByIdentity runs end.sh in a session of its own.
-func (h *Host) endByIdentity(ctx context.Context, id identity, urgent bool) ([]string, error) {
+func (h *Host) endByIdentity(ctx context.Context, id identity) ([]string, error) {
 	s := Script{Name: "end", Text: endText, Vars: []Var{
 		{"PID", id.pid}, {"PGID", id.pgid}, {"SID", id.sid}, {"TICKS", id.ticks}, {"GRACE", "20"}}}
 	marker := newMarker()
@@ -306,7 +297,7 @@ func (h *Host) endByIdentity(ctx context.Context, id identity, urgent bool) ([]s
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.driver.start(ctx, execLine, urgent)
+	p, err := h.driver.start(ctx, execLine, true)
 	if err != nil {
 		return nil, err
 	}
