@@ -102,7 +102,7 @@ func Apply(ctx context.Context, t Target, p *Plan, o ApplyOptions) (*Outcome, er
 	}
 	if !p.leftovers.empty() {
 		o.event("tidy", strings.Join(p.leftovers.ids, " "))
-		if err := tidy(ctx, t, p.StateDir, p.leftovers); err != nil {
+		if err := tidy(ctx, t, p.as("tidy"), p.leftovers); err != nil {
 			out.Notes = append(out.Notes, fmt.Sprintf("what an earlier command left could not be cleared away: %v", err))
 		}
 	}
@@ -183,19 +183,18 @@ func dropStage(ctx context.Context, t Target, p *Plan, tx transaction) error {
 	for _, f := range tx.Folders {
 		l.folders = append(l.folders, f.Path)
 	}
-	if err := tidy(ctx, t, p.StateDir, l); err != nil {
+	if err := tidy(ctx, t, p.as("tidy"), l); err != nil {
 		return fmt.Errorf("clear the staged content away: %w", err)
 	}
 	return nil
 }
 
 // tidy removes what no transaction needs.
-func tidy(ctx context.Context, t Target, stateDir string, l leftovers) error {
-	tx := transaction{}
+func tidy(ctx context.Context, t Target, c commit, l leftovers) error {
 	for _, f := range l.folders {
-		tx.Folders = append(tx.Folders, txFolder{Path: f})
+		c.tx.Folders = append(c.tx.Folders, txFolder{Path: f})
 	}
-	c := commit{mode: "tidy", stateDir: stateDir, tx: tx, leftovers: l.ids}
+	c.leftovers = l.ids
 	res, err := c.run(ctx, t)
 	if err != nil {
 		return scriptError(t.Name(), res, err)
@@ -203,10 +202,16 @@ func tidy(ctx context.Context, t Target, stateDir string, l leftovers) error {
 	return nil
 }
 
+// as prepares a call of commit.sh for a plan.
+func (p *Plan) as(mode string) commit {
+	return commit{mode: mode, stateDir: p.StateDir, python: p.Python, user: p.user, hostID: p.hostID, cachePrefix: p.cachePrefix}
+}
+
 // commitNew runs the commit script of a plan and, when that fails beyond its
 // commit point, undoes what it did.
 func commitNew(ctx context.Context, t Target, p *Plan, tx transaction, o ApplyOptions) (report, error) {
-	c := commit{mode: "new", stateDir: p.StateDir, tx: tx, take: o.Take, python: p.Python, user: p.user, hostID: p.hostID, cachePrefix: p.cachePrefix}
+	c := p.as("new")
+	c.tx, c.take = tx, o.Take
 	for _, f := range p.Files {
 		if f.Action == Keep {
 			continue
@@ -224,6 +229,11 @@ func commitNew(ctx context.Context, t Target, p *Plan, tx transaction, o ApplyOp
 	var exit *remote.ExitError
 	switch {
 	case !errors.As(err, &exit):
+		// Its end was not seen. When it is dead and had not reached its commit
+		// point, what it staged goes now; else the next command sees to it.
+		if dropErr := dropStage(ctx, t, p, tx); dropErr != nil && ctx.Err() == nil {
+			o.event("tidy", dropErr.Error())
+		}
 		return report{}, fmt.Errorf("commit %s: %w", p.ID, err)
 	case exit.Code != codeHalfDone:
 		return report{}, scriptError(p.Host, res, err)
@@ -283,7 +293,7 @@ func (c commit) vars() ([]remote.Var, error) {
 		if c.mode == "back" {
 			mtime, check, want = f.UndoMtime, "absent", f.Pre
 		}
-		files = append(files, f.Path, f.Stage, f.Pre, f.Post, strconv.FormatInt(mtime, 10), check, f.ID, yesNo(f.Patched))
+		files = append(files, f.Path, f.Stage, f.Pre, f.Post, strconv.FormatInt(mtime, 10), check, f.ID, yesNo(f.Patched), folderKey(path.Dir(f.Path)))
 		if f.Stage != "-" {
 			seals = append(seals, f.Path, f.Stage, want, strconv.FormatInt(mtime, 10), check)
 		}

@@ -13,6 +13,10 @@ import (
 // whoever left it, in seconds of the host's clock.
 const leftoverAge = 3600
 
+// namelessAge is the same for a transaction that was cut off before it could
+// say whose it is; that takes microseconds.
+const namelessAge = 10
+
 // machine names this computer.
 func machine() string {
 	name, err := os.Hostname()
@@ -75,7 +79,7 @@ func (f *Facts) leftovers(stateDir, controller string) leftovers {
 	for _, t := range state.Transactions {
 		phase[t.ID] = t.Phase
 		dead := controllerDead(t.Controller)
-		if t.Phase == "done" || t.Phase == "staged" && (dead || t.Age > leftoverAge) {
+		if t.Phase == "done" || t.Phase == "staged" && (dead || t.Age > leftoverAge || t.Controller == "" && t.Age > namelessAge) {
 			phase[t.ID] = "over"
 			l.ids = append(l.ids, t.ID)
 		}

@@ -49,8 +49,10 @@ type site struct {
 	folder string // that the workers are in
 	v1, v2 string // real paths
 	state  string
+	bin    string // first in the host's PATH
 	where  Where
 	host   *remote.Host
+	holder *exec.Cmd // a process that a test lets hold a lock
 }
 
 func newSite(t testing.TB, shell ...string) *site {
@@ -79,13 +81,17 @@ func newSite(t testing.TB, shell ...string) *site {
 		}
 	}
 	s.where = Where{Python: python(t), StateDir: s.state, Env: map[string]string{"PYTHONPATH": s.root}}
-	s.host = localHost(t, shell...)
+	s.bin = filepath.Join(dir, "bin")
+	if err := os.Mkdir(s.bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.host = localHost(t, s.bin, shell...)
 	return s
 }
 
-func localHost(t testing.TB, shell ...string) *remote.Host {
+func localHost(t testing.TB, bin string, shell ...string) *remote.Host {
 	t.Helper()
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LC_ALL=C"}
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LC_ALL=C"}
 	h := remote.Local(remote.LocalConfig{Shell: shell, Env: env})
 	t.Cleanup(func() { h.Close() })
 	return h

@@ -345,7 +345,7 @@ func (b *planner) note(format string, args ...any) {
 
 // transaction is the plan as the host keeps it until it is done.
 func (p *Plan) transaction() (transaction, error) {
-	t := transaction{Schema: ledgerSchema, ID: p.ID, Files: []txFile{}}
+	t := transaction{Schema: ledgerSchema, ID: p.ID, Files: []txFile{}, CachePrefix: p.cachePrefix}
 	for _, f := range p.Files {
 		if f.Action == Keep {
 			continue

@@ -61,7 +61,7 @@ func recoverFacts(ctx context.Context, t Target, f *Facts, o RecoverOptions) (*R
 		if l := f.leftovers(s.Path, thisController()); !l.empty() && len(f.open(s)) == 0 {
 			o.event("tidy", strings.Join(l.ids, " "))
 			var locked *LockedError
-			if err := tidy(ctx, t, s.Path, l); err != nil && !errors.As(err, &locked) {
+			if err := tidy(ctx, t, commit{mode: "tidy", stateDir: s.Path, user: f.User, hostID: f.HostID, python: f.Interpreter}, l); err != nil && !errors.As(err, &locked) {
 				return done, err
 			}
 		}
@@ -86,7 +86,7 @@ func recoverOne(ctx context.Context, t Target, f *Facts, s *StateFacts, d transa
 		return RecoveredTx{}, &ClaimedError{Host: f.Host, Folder: tx.Folders[0].Path, Owner: s.Owner, StateDir: s.Path, Reason: "cannot be written, and has an open transaction"}
 	}
 	c := commit{mode: direction(f, tx), stateDir: s.Path, tx: tx, take: o.Take, force: o.Force,
-		python: f.Interpreter, user: f.User, hostID: f.HostID}
+		python: f.Interpreter, user: f.User, hostID: f.HostID, cachePrefix: tx.CachePrefix}
 	r := RecoveredTx{ID: d.ID}
 	for _, x := range tx.Files {
 		r.Paths = append(r.Paths, x.Path)

@@ -151,6 +151,8 @@ type transaction struct {
 	Files   []txFile   `json:"files"`
 	Folders []txFolder `json:"folders"`
 	Journal string     `json:"journal"`
+	// CachePrefix is PYTHONPYCACHEPREFIX of the interpreter, "" for none.
+	CachePrefix string `json:"cache_prefix,omitempty"`
 }
 
 type txFile struct {

@@ -1,7 +1,8 @@
 # Changes files: all of them or, when anything is not as planned, none.
 #
 # In: mode (new, forward, back, tidy), state, tx, take, force, user, host_id,
-#   files    groups of eight: path, stage, pre, post, mtime, check, id, patched
+#   files    groups of nine: path, stage, pre, post, mtime, check, id, patched, key
+#            of its folder
 #   folders  groups of three: key, folder, claim (make, none)
 #   ledgers  groups of two: id, hash of the ledger that the plan read, or none
 #   saved_sums pre_sums post_sums   lines for sha256sum -c
@@ -15,13 +16,26 @@
 main() {
 	umask 077
 	[ ! -g "$state" ] || umask 007
-	[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot_id </proc/sys/kernel/random/boot_id
+	boot_identity
 	held=
+	orphans=
 	locked=no
 	point=before
 	each_folder take_lock
 	locked=yes
+	sweep_orphans
 	"run_$mode"
+}
+
+# sweep_orphans takes away what scripts had staged whose locks were found with
+# their makers dead. One past its commit point is left for recovery.
+sweep_orphans() {
+	own_tx=$tx
+	for tx in $orphans; do
+		txdir=$state/tx/$tx
+		[ -d "$txdir.prepared" ] || [ "$tx" = "$own_tx" ] || sweep_up
+	done
+	tx=$own_tx
 }
 
 run_new() {
@@ -30,7 +44,7 @@ run_new() {
 	each_folder check_open
 	each_folder check_claim
 	each_file save_pre
-	sums_hold "$saved_sums" || fail 76 saved-copy "path $txdir/blobs"
+	sums_hold "$saved_sums" || saved_wrong
 	seal_all
 	each_ledger check_ledger
 	sums_hold "$pre_sums" || each_file check_pre
@@ -42,9 +56,11 @@ run_new() {
 	finish
 }
 
+# When there is nothing to go on with, another command was faster.
 run_forward() {
+	echo "result settled"
 	txdir=$state/tx/$tx
-	[ -d "$txdir.prepared" ] || settled
+	[ -d "$txdir.prepared" ] || return 0
 	point=after
 	each_file classify
 	each_file stage_there
@@ -54,8 +70,9 @@ run_forward() {
 }
 
 run_back() {
+	echo "result settled"
 	txdir=$state/tx/$tx
-	[ -d "$txdir.prepared" ] || settled
+	[ -d "$txdir.prepared" ] || return 0
 	point=after
 	each_file classify
 	each_file stage_back
@@ -72,18 +89,10 @@ run_back() {
 }
 
 run_tidy() {
-	for tx in $leftovers; do
-		txdir=$state/tx/$tx
-		[ -d "$txdir.prepared" ] || sweep_up
-	done
+	orphans=$leftovers
+	sweep_orphans
 	each_folder drop_claim
 	echo "result tidy"
-}
-
-# settled ends well: another command has finished this transaction.
-settled() {
-	echo "result settled"
-	exit 0
 }
 
 finish() {
@@ -102,10 +111,10 @@ each_file() {
 	step=$1
 	eval "set -- $files"
 	while [ $# -gt 0 ]; do
-		path=$1 stage=$2 pre=$3 post=$4 mtime=$5 check=$6 id=$7 patched=$8
+		path=$1 stage=$2 pre=$3 post=$4 mtime=$5 check=$6 id=$7 patched=$8 key=$9
 		folder=${path%/*}
 		"$step"
-		shift 8
+		shift 9
 	done
 }
 
@@ -147,22 +156,22 @@ check_open() {
 check_claim() {
 	[ "$claim" = make ] || return 0
 	mkdir -p "$state/claims/$key" || fail 73 unwritable "path $state/claims"
-	[ -e "$folder/.specrun-claim" ] || link_claim || :
+	[ -e "$folder/.specrun-claim" ] || ln "$folder/.specrun-$tx/claim" "$folder/.specrun-claim" 2>/dev/null || copy_claim
 	claim_reads
 	[ "$claim_state" = "$state" ] || fail 4 claimed "path $folder" "user $claim_user" "state $claim_state"
 }
 
-link_claim() {
-	ln "$folder/.specrun-$tx/claim" "$folder/.specrun-claim" 2>/dev/null && return 0
+copy_claim() {
 	umask 022
 	(set -C; cat "$folder/.specrun-$tx/claim" >"$folder/.specrun-claim") 2>/dev/null
 	umask 077
+	[ ! -g "$state" ] || umask 007
 }
 
 claim_reads() {
 	claim_user=
 	claim_state=
-	{ read -r claim_user && read -r claim_state; } <"$folder/.specrun-claim" || :
+	{ read -r claim_user && read -r claim_state; } 2>/dev/null <"$folder/.specrun-claim" || :
 }
 
 hash_of() {
@@ -220,6 +229,12 @@ save_pre() {
 	cp "$path" "$txdir/blobs/$pre" || fail 74 drift "path $path" "want $pre" "got unreadable"
 }
 
+# saved_wrong finds out why the kept copies are not what the plan says.
+saved_wrong() {
+	each_file check_pre
+	fail 76 saved-copy "path $txdir/blobs"
+}
+
 # seal_all gives the staged files owner, mode and times of those they replace,
 # checks that they compile and writes all of it to the disk, in one
 # interpreter start.
@@ -229,20 +244,22 @@ seal_all() {
 }
 
 stage_back() {
+	[ "$stage" != - ] || return 0
+	rm -f "$stage"
 	hash_of "$path"
 	[ "$sum" != "$pre" ] || return 0
 	hash_of "$state/blobs/$pre"
 	[ "$sum" = "$pre" ] || fail 77 no-blob "path $path" "blob $state/blobs/$pre"
-	mkdir -p "${stage%/*}" || fail 73 unwritable "path $folder"
+	[ -d "${stage%/*}" ] || mkdir -m 700 "${stage%/*}" || fail 73 unwritable "path $folder"
 	cp "$state/blobs/$pre" "$stage" || fail 73 unwritable "path $stage"
 }
 
 # move puts one staged file in place; a compiled copy of the old content must
 # be used neither before nor after.
 move() {
-	[ "$stage" != - ] && [ -e "$stage" ] || return 0
+	[ "$stage" != - ] || return 0
 	drop_cached
-	mv -f "$stage" "$path" || fail 77 half-done "path $path"
+	[ ! -e "$stage" ] || mv -f "$stage" "$path" || fail 77 half-done "path $path"
 	drop_cached
 }
 
@@ -255,12 +272,8 @@ drop_cached() {
 
 write_ledger() {
 	[ ! -e "$txdir.prepared/ledger-$id" ] || mv -f "$txdir.prepared/ledger-$id" "$state/files/$id.json" || fail 77 half-done "path $state/files/$id.json"
-	folder_key
-	if [ "$patched" = yes ]; then
-		: >"$state/claims/$key/$id"
-	else
-		rm -f "$state/claims/$key/$id"
-	fi
+	[ "$patched" = no ] || true >"$state/claims/$key/$id"
+	[ "$patched" = yes ] || rm -f "$state/claims/$key/$id"
 }
 
 # drop_claim gives a folder back once nothing in it is patched.
@@ -270,7 +283,7 @@ drop_claim() {
 	done
 	rmdir "$state/claims/$key" 2>/dev/null || :
 	[ ! -d "$state/claims/$key" ] || return 0
-	claim_reads 2>/dev/null
+	claim_reads
 	[ "$claim_state" != "$state" ] || rm -f "$folder/.specrun-claim"
 }
 

@@ -1,23 +1,13 @@
-# Shared by all scripts of this package.
+# Shared by all scripts of this package. One command stands on one line, and
+# conditions only look: the tests kill a script after each of its lines.
 
 # fail CODE KIND [LINE...]: says what happened, one value a line, and ends.
 fail() {
 	fail_code=$1
-	echo "error $2"
+	printf 'error %s\n' "$2"
 	shift 2
-	for fail_line in "$@"; do
-		printf '%s\n' "$fail_line"
-	done
+	printf '%s\n' "$@"
 	exit "$fail_code"
-}
-
-# expand PATH: "~" and "~/x" become paths below the home folder.
-expand() {
-	case $1 in
-	"~") printf '%s\n' "$HOME" ;;
-	"~/"*) printf '%s\n' "$HOME/${1#"~/"}" ;;
-	*) printf '%s\n' "$1" ;;
-	esac
 }
 
 # host_identity sets host_id (machine and PID namespace: what must be equal for
@@ -28,6 +18,19 @@ host_identity() {
 		[ -n "$host_id" ] || [ ! -r "$id_file" ] || read -r host_id <"$id_file" || host_id=
 	done
 	host_id="$host_id/$(readlink /proc/self/ns/pid)"
+	boot_identity
+}
+
+boot_identity() {
 	boot_id=
 	[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot_id </proc/sys/kernel/random/boot_id
+}
+
+# expand PATH: "~" and "~/x" become paths below the home folder.
+expand() {
+	case $1 in
+	"~") printf '%s\n' "$HOME" ;;
+	"~/"*) printf '%s\n' "$HOME/${1#"~/"}" ;;
+	*) printf '%s\n' "$1" ;;
+	esac
 }

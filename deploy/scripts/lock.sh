@@ -1,14 +1,14 @@
 # Locks. One folder per resource below <state>/locks; in it one generation
-# lock.<n> per holder, of which only the highest counts. Its owner is told by
-# one-value files, written before "pid", which makes the generation owned;
-# "released" ends it. No generation above a live one can be made without its
-# maker seeing the live one afterwards and giving way, so there are never two.
+# lock.<n> per holder. Its owner is told by one-value files, written before
+# "pid", which makes the generation owned; "released" ends it. Whoever makes a
+# generation looks again afterwards and gives way to a higher one and to a
+# living owner of a lower one, so there are never two holders.
 
 # young: seconds for which a generation without owner is taken as being made.
-young=10
+young=2
 
-# start_of PID sets ticks, status (a letter) and session of a process; false
-# when there is none.
+# start_of PID sets status (a letter), parent, session and ticks of a process;
+# false when there is none.
 start_of() {
 	stat=
 	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -21,9 +21,7 @@ start_of() {
 
 # running PID TICKS: true while that very process lives, stopped or not.
 running() {
-	start_of "$1" || return 1
-	[ "$ticks" = "$2" ] || return 1
-	case $status in Z | X) return 1 ;; esac
+	start_of "$1" && [ "$ticks" = "$2" ] && [ "$status" != Z ] && [ "$status" != X ]
 }
 
 # value FILE sets value to its first line, or to nothing.
@@ -42,22 +40,23 @@ highest() {
 	done
 }
 
-# judge GENERATION-FOLDER sets verdict to free or held, and reason.
+# judge GENERATION-FOLDER sets verdict to free or held, reason, and holder.
 judge() {
 	verdict=free
 	reason=released
+	holder=0
 	[ ! -e "$1/released" ] || return 0
 	value "$1/pid"
-	holder=$value
-	[ -n "$holder" ] || {
+	if [ -z "$value" ]; then
 		judge_unowned "$1"
 		return 0
-	}
+	fi
+	holder=$value
 	value "$1/ticks"
 	holder_ticks=$value
-	value "$1/host"
 	verdict=held
 	reason=other-host
+	value "$1/host"
 	[ "$value" = "$host_id" ] || return 0
 	value "$1/boot"
 	verdict=free
@@ -70,30 +69,25 @@ judge() {
 	[ -d /proc/1 ] || return 0
 	reason=child
 	value "$1/session"
-	if [ "$value" = "$holder" ] && remnant "$holder"; then
-		return 0
-	fi
+	[ "$value" != "$holder" ] || ! remnant "$holder" || return 0
 	verdict=free
 	reason=dead
 }
 
 judge_unowned() {
-	verdict=free
 	reason=unowned
 	made=$(stat -c %Y "$1" 2>/dev/null) || return 0
 	now=$(date +%s)
 	[ $((now - made)) -gt "$young" ] || verdict=held
-	holder=0
 }
 
 # remnant SESSION: true when a process of a session is left whose leader is
-# gone, such as the mv of a killed script. Sets holder to it.
+# gone, such as the mv of a killed script. Sets holder and holder_ticks to it.
 remnant() {
-	[ ! -d "/proc/$1" ] || ! start_of "$1" || case $status in Z | X) ;; *) return 1 ;; esac
+	! start_of "$1" || [ "$status" = Z ] || [ "$status" = X ] || return 1
 	for dir in /proc/[0-9]*; do
 		start_of "${dir##*/}" || continue
-		[ "$session" = "$1" ] || continue
-		case $status in Z | X) continue ;; esac
+		[ "$session" = "$1" ] && [ "$status" != Z ] && [ "$status" != X ] || continue
 		holder=${dir##*/}
 		holder_ticks=$ticks
 		return 0
@@ -101,7 +95,7 @@ remnant() {
 	return 1
 }
 
-# lock_take KEY WHAT: takes the lock, or ends with exit 6. With take=yes it
+# lock_take NAME WHAT: takes the lock, or ends with exit 6. With take=yes it
 # first ends the script that holds it, and its children.
 lock_take() {
 	lock=$state/locks/$1
@@ -113,46 +107,54 @@ lock_take() {
 		below=$top
 		lock_clear "$2"
 		mine=$lock/lock.$((below + 1))
-		mkdir "$mine" 2>/dev/null || {
-			[ -d "$mine" ] || fail 73 unwritable "path $mine"
-			continue
-		}
+		made=no
+		mkdir "$mine" 2>/dev/null && made=yes
+		[ "$made" = yes ] || [ -d "$mine" ] || fail 73 unwritable "path $mine"
+		[ "$made" = yes ] || continue
 		lock_own "$2" || fail 73 unwritable "path $mine"
-		if lock_contested; then
-			rm -rf "$mine"
-			continue
+		lock_look
+		if [ "$contested" = no ]; then
+			held="$1/lock.$((below + 1)) $held"
+			lock_forget "$below"
+			return 0
 		fi
-		held="$mine
-$held"
-		lock_forget "$lock" "$below"
-		return 0
+		rm -rf "$mine"
 	done
 	fail 6 locked "pid 0" "what $2" "reason busy" "lock $lock"
 }
 
 # lock_clear WHAT: returns when no generation is held, else ends. One without
-# owner counts only at the top: a lower one's maker will give way.
+# owner counts only at the top, since a lower one's maker will give way, and
+# is waited for.
 lock_clear() {
+	patience=50
 	for candidate in "$lock"/lock.*; do
 		[ -d "$candidate" ] || continue
 		judge "$candidate"
-		while [ "$verdict" = held ] && [ "$holder" != 0 -o "$candidate" = "$lock/lock.$top" ]; do
-			lock_end "$1"
+		while [ "$verdict" = held ]; do
+			[ "$holder" != 0 ] || [ "$candidate" = "$lock/lock.$top" ] || break
+			patience=$((patience - 1))
+			[ "$holder" = 0 ] && [ "$patience" -gt 0 ] || lock_end "$1"
+			[ "$holder" != 0 ] || sleep 0.1 2>/dev/null || sleep 1
 			judge "$candidate"
 		done
 	done
 }
 
-# lock_end WHAT: with take=yes ends the holder, else tells who it is and ends us.
+# lock_end WHAT: with take=yes ends the holder, else says who it is and ends us.
 lock_end() {
-	if [ "$take" = yes ] && [ "$holder" != 0 ] && [ "$reason" != other-host ] && [ "$reason" != hidden ]; then
-		end_tree "$holder" "$holder_ticks" && return 0
-		reason=cannot-end
-	fi
+	why=$reason
+	lock_mortal && why=cannot-end
+	[ "$why" != cannot-end ] || ! end_tree "$holder" "$holder_ticks" || return 0
 	value "$candidate/user"
 	lock_user=$value
 	value "$candidate/host"
-	fail 6 locked "pid $holder" "what $1" "reason $reason" "user $lock_user" "host $value" "lock $lock" "generation ${candidate##*.}"
+	fail 6 locked "pid $holder" "what $1" "reason $why" "user $lock_user" "host $value" "lock $lock"
+}
+
+# lock_mortal: true when the holder is to be ended and can be told by its pid.
+lock_mortal() {
+	[ "$take" = yes ] && [ "$holder" != 0 ] && [ "$reason" != other-host ] && [ "$reason" != hidden ]
 }
 
 # lock_own WHAT: says in $mine who we are, pid last.
@@ -164,12 +166,14 @@ lock_own() {
 	printf '%s\n' "$session" >"$mine/session" || return 1
 	printf '%s\n' "$user" >"$mine/user" || return 1
 	printf '%s\n' "$1" >"$mine/what" || return 1
+	printf '%s\n' "$tx" >"$mine/tx" || return 1
 	printf '%s\n' "$$" >"$mine/pid" || return 1
 }
 
-# lock_contested: true when another generation may be held beside $mine, so
-# that we must give way: a higher one, or a lower one with a living owner.
-lock_contested() {
+# lock_look sets contested to yes when another generation may be held beside
+# $mine: a higher one, or a lower one with a living owner.
+lock_look() {
+	contested=yes
 	highest "$lock"
 	[ "$lock/lock.$top" = "$mine" ] || return 0
 	for candidate in "$lock"/lock.*; do
@@ -177,28 +181,30 @@ lock_contested() {
 		judge "$candidate"
 		[ "$verdict" = free ] || [ "$holder" = 0 ] || return 0
 	done
-	return 1
+	contested=no
 }
 
-# lock_forget FOLDER N: removes generations up to N, which no longer count.
+# lock_forget N: removes generations up to N, which no longer count. The
+# transaction of one that was never released goes into orphans.
 lock_forget() {
-	for generation in "$1"/lock.*; do
-		[ "${generation##*/lock.}" -gt "$2" ] || rm -rf "$generation"
+	for generation in "$lock"/lock.*; do
+		[ "${generation##*/lock.}" -le "$1" ] || continue
+		value "$generation/tx"
+		[ -e "$generation/released" ] || orphans="$orphans $value"
+		rm -rf "$generation"
 	done
 }
 
-# lock_release gives back every lock taken, last one first.
+# lock_release gives back every lock taken, the last one first.
 lock_release() {
-	while [ -n "$held" ]; do
-		: >"${held%%
-*}/released"
-		held=${held#*
-}
+	for taken in $held; do
+		true >"$state/locks/$taken/released"
 	done
+	held=
 }
 
 # end_tree PID TICKS: stops that script so that it starts nothing more, kills
-# it and all below it, and sees them dead.
+# it and all below it, and sees them dead; false when it could not.
 end_tree() {
 	running "$1" "$2" || return 0
 	kill -s STOP "$1" 2>/dev/null || return 1
@@ -211,16 +217,19 @@ end_tree() {
 		done
 	done
 	for member in $tree; do
-		running "${member%:*}" "${member#*:}" && kill -s KILL "${member%:*}" 2>/dev/null
+		! running "${member%:*}" "${member#*:}" || kill -s KILL "${member%:*}" 2>/dev/null || :
 	done
 	waits=0
-	for member in $tree; do
-		while running "${member%:*}" "${member#*:}"; do
-			waits=$((waits + 1))
-			[ "$waits" -lt 100 ] || return 1
-			sleep 0.05 2>/dev/null || sleep 1
+	while [ "$waits" -lt 100 ]; do
+		sleep 0.05 2>/dev/null || sleep 1
+		waits=$((waits + 1))
+		alive=no
+		for member in $tree; do
+			! running "${member%:*}" "${member#*:}" || alive=yes
 		done
+		[ "$alive" = yes ] || waits=100
 	done
+	[ "$alive" = no ]
 }
 
 # grow_tree PID: adds a child of the tree to it, stopped.

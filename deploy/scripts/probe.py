@@ -342,13 +342,17 @@ FOLDERS = {}
 WANT_OUTLINE = set()
 
 
+def folder_facts(folder):
+    if folder not in FOLDERS:
+        FOLDERS[folder] = {"claim": claim_of(folder), "stages": stages_of(folder)}
+
+
 def file_facts(path):
     """path is a real path. Facts are kept, so asking twice costs nothing."""
     if path in FILES:
         return
     folder = os.path.dirname(path)
-    if folder not in FOLDERS:
-        FOLDERS[folder] = {"claim": claim_of(folder), "stages": stages_of(folder)}
+    folder_facts(folder)
     f = {"path": path, "exists": False}
     FILES[path] = f
     try:
@@ -428,6 +432,9 @@ def state_facts(path):
             age=NOW - os.lstat(folder).st_mtime,
         )
         s["transactions"].append(doc)
+        for f in names_in(folder):
+            if f.startswith("folder-"):
+                folder_facts(text(os.path.join(folder, f)))
 
 
 def names_in(folder):

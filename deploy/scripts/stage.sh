@@ -9,7 +9,7 @@ main() {
 	printf '%s\n' "$controller" >"$state/tx/$tx/controller" || fail 73 unwritable "path $state/tx/$tx"
 	eval "set -- $folders"
 	while [ $# -gt 0 ]; do
-		: >"$state/tx/$tx/folder-$1"
+		printf '%s\n' "$2" >"$state/tx/$tx/folder-$1" || fail 73 unwritable "path $state/tx/$tx"
 		[ "$3" = none ] || stage_folder "$2"
 		shift 3
 	done

@@ -143,6 +143,7 @@ func (w *wait) run(ctx context.Context) (Ready, error) {
 			return Ready{}, fmt.Errorf("%s: wait for launch %s: %w", w.h.Name(), w.st.Launch, context.Cause(ctx))
 		case err := <-w.probe: // never when no probe runs
 			w.endProbe(err)
+			println("probe ends", time.Since(w.begin).Milliseconds())
 			if err == nil {
 				return w.finish(ctx)
 			}
@@ -226,6 +227,7 @@ func (w *wait) take(seen Observation) {
 // lookAt judges the process and, when a probe is due, the listener.
 func (w *wait) lookAt(ctx context.Context, startProbe bool) error {
 	w.lastLook = time.Now()
+	defer func() { println("look", startProbe, time.Since(w.begin).Milliseconds(), time.Since(w.lastLook).Milliseconds()) }()
 	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, w.port)
 	if err != nil {
 		return err
@@ -270,6 +272,7 @@ func (w *wait) crashed() error {
 }
 
 func (w *wait) startProbe(ctx context.Context) {
+	println("probe starts", time.Since(w.begin).Milliseconds())
 	ctx, w.stop = context.WithCancel(ctx)
 	done := make(chan error, 1)
 	w.probe = done
