@@ -26,7 +26,8 @@ type execution struct {
 	supersede map[string]string // slot -> failed run that the next attempt replaces
 	found     map[string]foundPatches
 	hostInfo  map[string][]record.Fact // by interpreter
-	last      *attempt                 // the latest launch; what concerns the sweep is noted in its journal
+	firsts    firsts
+	last      *attempt // the latest launch; what concerns the sweep is noted in its journal
 	launches  int
 	expected  int
 	notes     []string
@@ -73,7 +74,7 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{deps: d, plan: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
-		found: map[string]foundPatches{}, hostInfo: map[string][]record.Fact{}}
+		found: map[string]foundPatches{}, hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}}
 	if len(plan.Cells) == 0 {
 		return nil, errors.New("execute: the plan has no cells")
 	}

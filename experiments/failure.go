@@ -109,6 +109,11 @@ func (e *SecretError) Hint() string { return "export " + e.From + "=... before s
 
 // hostLost says that the connection, not the host's answer, is the trouble.
 func hostLost(err error) bool {
+	// That a server does not answer is the host's answer.
+	var late *server.NotReadyError
+	if errors.As(err, &late) {
+		return false
+	}
 	for _, kind := range []error{remote.ErrLost, remote.ErrUnreachable, remote.ErrThrottled, remote.ErrClosed} {
 		if errors.Is(err, kind) {
 			return true

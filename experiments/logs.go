@@ -38,8 +38,8 @@ func (f *hostFile) Read(p []byte) (int, error) {
 
 // window reads the whole lines between two byte cursors, and where they begin.
 func (a *attempt) window(ctx context.Context, from, to int64) ([]byte, int64, error) {
-	if to <= from {
-		return nil, from, nil
+	if from < 0 || to <= from { // the cursors could not be read, or nothing was written
+		return nil, max(from, 0), nil
 	}
 	// One byte earlier shows whether a line begins at the cursor.
 	begin := max(from-1, 0)

@@ -72,7 +72,11 @@ func (x *execution) takeUp(ctx context.Context, view record.SweepView, o ResumeO
 			x.supersede[r.SlotID] = r.ID
 		case r.State == record.RunDone || r.State == record.RunFailed:
 			d := view.Data[r.ID]
-			x.results = append(x.results, record.Result{Run: r, Cell: cells[slot.CellID], Slot: slot, Metrics: d.Metrics, Labels: d.Labels})
+			cell := cells[slot.CellID]
+			x.results = append(x.results, record.Result{Run: r, Cell: cell, Slot: slot, Metrics: d.Metrics, Labels: d.Labels})
+			if cell.Ord < len(x.plan.Cells) {
+				x.firsts.recall(x.plan.Cells[cell.Ord], d.Provenance)
+			}
 		}
 	}
 	if err := x.recallFound(view.Events); err != nil {

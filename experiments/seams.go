@@ -73,10 +73,12 @@ type Where struct {
 
 // PatchState is what is deployed for one interpreter.
 type PatchState struct {
-	Patches       []PatchRef    `json:"patches"` // in the order of the stack
-	Files         []PatchedFile `json:"files"`
-	EngineVersion string        `json:"engine_version,omitempty"`
-	PythonVersion string        `json:"python_version,omitempty"`
+	Patches []PatchRef    `json:"patches"` // in the order of the stack
+	Files   []PatchedFile `json:"files"`
+	// Unsound says why the files are not what the ledger says; "" when they are.
+	Unsound       string `json:"unsound,omitempty"`
+	EngineVersion string `json:"engine_version,omitempty"`
+	PythonVersion string `json:"python_version,omitempty"`
 }
 
 // PatchedFile is one file that patches change or could change.
@@ -180,23 +182,44 @@ type Engine interface {
 
 // Checked is what a ready server says of itself.
 type Checked struct {
-	Model      string            `json:"model"` // the name requests use
-	Version    string            `json:"version,omitempty"`
-	Effective  map[string]string `json:"effective,omitempty"`
-	Mismatches []string          `json:"mismatches,omitempty"` // flag: asked a, runs with b
+	Model     string            `json:"model"` // the name requests use
+	Version   string            `json:"version,omitempty"`
+	Effective map[string]string `json:"effective,omitempty"`
+	// Mismatches are flags that the server runs with, but not as asked.
+	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Simulated says why the numbers are not real; "" when they are.
+	Simulated string `json:"simulated,omitempty"`
+}
+
+// Mismatch is one flag with what was asked and what the server runs with.
+type Mismatch struct {
+	Flag      string `json:"flag"`
+	Asked     string `json:"asked"`
+	Effective string `json:"effective"`
+	Rule      string `json:"rule,omitempty"` // why the server does that, when it is known
+}
+
+func (m Mismatch) String() string {
+	text := m.Flag + ": asked " + m.Asked + ", runs with " + m.Effective
+	if m.Rule != "" {
+		text += " (" + m.Rule + ")"
+	}
+	return text
 }
 
 // Window is what a run left behind, to be measured.
 type Window struct {
 	Cell     Cell
-	Repeats  int
 	Report   BenchReport
 	Log      []byte // of the server, whole lines between the report's cursors
 	LogStart int64  // offset of Log in the file
 	Checked  Checked
-	Patches  []PatchRef
+	Patches  PatchState
 	Alive    bool // the server ran at the end
-	Tunnel   bool // the load went through the SSH connection
+	// PromptsSHA and OutputsSHA are those of the sweep's first run, and of its
+	// first run with the same speculative shape; "" when this is that run.
+	PromptsSHA string
+	OutputsSHA string
 }
 
 // Collector turns a window into numbers, labels and checks. It is pure.

@@ -68,7 +68,7 @@ func (a *attempt) lookLease(ctx context.Context) (Found, any, error) {
 	if auto {
 		free, err := h.Leases.FreePort(ctx, firstAutoPort, autoPorts)
 		if err != nil {
-			return Absent, nil, &failure{class: record.ClassPortInUse, err: err, ends: true}
+			return Absent, nil, err
 		}
 		port = free
 	}
@@ -142,7 +142,7 @@ func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
 	}
 	ev := patchEvidence{Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
 	a.x.foundPatches(ev, a.where())
-	if samePatches(state.Patches, a.cfg.Patches) {
+	if samePatches(state.Patches, a.cfg.Patches) && state.Unsound == "" {
 		a.patches = state
 		return Done, ev, nil
 	}
@@ -283,7 +283,7 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	}
 	a.facts = launchFacts{Checked: checked, Argv: a.rec.Argv, Environ: redact(environ, a.cfg.Secrets), Host: facts}
 	for _, m := range checked.Mismatches {
-		a.progress(stepCheck, PhaseNote, m)
+		a.progress(stepCheck, PhaseNote, m.String())
 	}
 	return a.facts, nil
 }

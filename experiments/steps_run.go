@@ -261,12 +261,14 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := a.x.deps.Collect(Window{Cell: m.cell, Repeats: a.x.plan.Repeats, Report: m.report, Log: log, LogStart: start,
-		Checked: a.facts.Checked, Patches: a.patches.Patches, Alive: true, Tunnel: m.cell.Bench.Where == "controller"})
+	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Alive: true}
+	w.PromptsSHA, w.OutputsSHA = a.x.firsts.of(m.cell)
+	data, err := a.x.deps.Collect(w)
 	if err != nil {
 		return nil, fmt.Errorf("read the measurements: %w", err)
 	}
 	data.Provenance = append(a.provenance(m.planned), data.Provenance...)
+	data.Provenance = append(data.Provenance, m.report.facts()...)
 	if len(m.report.Raw) > 0 {
 		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: "bench.json"}, bytes.NewReader(m.report.Raw)); err != nil {
 			return nil, &fatalError{fmt.Errorf("keep the benchmark's report: %w", err)}
@@ -277,5 +279,6 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	if err := a.endRun(ctx, stepRun, record.EventDone, nil, m.planned, run, &data); err != nil {
 		return nil, err
 	}
+	a.x.firsts.note(m.cell, m.report.PromptsSHA, m.report.OutputsSHA)
 	return map[string]int{"metrics": len(data.Metrics), "samples": len(data.Samples), "labels": len(data.Labels)}, nil
 }

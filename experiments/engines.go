@@ -1,0 +1,91 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"specrun/deploy/server"
+	"specrun/experiments/engine"
+)
+
+// Engines finds an engine by its name in an experiment file, for Deps and for
+// Options; an unknown one is an *engine.UnknownError.
+func Engines(name string) (Engine, error) {
+	e, err := engine.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return knownEngine{e}, nil
+}
+
+// knownEngine adapts package engine.
+type knownEngine struct{ engine.Engine }
+
+// Argv implements Renderer.
+func (k knownEngine) Argv(c ServerConfig, port int) ([]string, error) {
+	flags, err := engineFlags(c.Flags)
+	if err != nil {
+		return nil, err
+	}
+	return k.Engine.Argv(engine.Server{Python: c.Python, Flags: flags, Args: c.Args, Port: port})
+}
+
+// Canonical implements Renderer.
+func (k knownEngine) Canonical(c ServerConfig) ([]string, error) {
+	flags, err := engineFlags(c.Flags)
+	if err != nil {
+		return nil, err
+	}
+	return k.Engine.Argv(engine.Server{Python: c.Python, Flags: k.Engine.Canonical(flags), Args: c.Args, Port: firstAutoPort})
+}
+
+// Shell implements Renderer.
+func (k knownEngine) Shell(argv []string, env map[string]string, cwd string) string {
+	return engine.ShellQuote(argv, env, cwd)
+}
+
+// labKey is what the practice host's stand-in says of itself.
+const labKey = "specrun_lab"
+
+// Check implements Engine.
+func (k knownEngine) Check(ctx context.Context, client *http.Client, base string, c ServerConfig) (Checked, error) {
+	flags, err := engineFlags(c.Flags)
+	if err != nil {
+		return Checked{}, err
+	}
+	var out Checked
+	if out.Effective, err = k.EffectiveConfig(ctx, client, base); err != nil {
+		return out, err
+	}
+	if out.Model, err = k.Model(ctx, client, base); err != nil {
+		return out, err
+	}
+	out.Version = out.Effective["version"]
+	for _, m := range k.Compare(flags, out.Effective) {
+		out.Mismatches = append(out.Mismatches, Mismatch{Flag: m.Flag, Asked: m.Asked, Effective: m.Effective, Rule: m.Rule})
+	}
+	if strings.Contains(out.Effective[labKey], "simulated") {
+		out.Simulated = "the server is the practice host's stand-in"
+	}
+	if v := c.Env["SGLANG_SIMULATE_ACC_LEN"]; v != "" && v != "-1" {
+		out.Simulated = "acceptance is simulated (SGLANG_SIMULATE_ACC_LEN=" + v + ")"
+	}
+	return out, nil
+}
+
+// CrashIn implements Engine.
+func (k knownEngine) CrashIn(tail []byte) *server.Crash { return k.Engine.CrashIn(tail) }
+
+func engineFlags(flags []ServerFlag) ([]engine.Flag, error) {
+	out := make([]engine.Flag, len(flags))
+	for i, f := range flags {
+		kind, err := engine.ParseKind(f.Kind)
+		if err != nil {
+			return nil, fmt.Errorf("flag %s: %w", f.Name, err)
+		}
+		out[i] = engine.Flag{Name: f.Name, Kind: kind, Values: f.Values}
+	}
+	return out, nil
+}
