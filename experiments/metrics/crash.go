@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"path"
 	"strconv"
 	"strings"
 )
@@ -20,22 +19,6 @@ type finding struct {
 	rank   string
 	port   int
 	tb     *traceback // the traceback it stands in or heads
-}
-
-// traceback is a Python traceback being read; its lines follow without prefix.
-type traceback struct {
-	headLine  int
-	headText  string
-	headFatal bool // its head says that a process ends with it
-	rank      string
-	file      string // innermost frame
-	lineNo    int
-	exception string
-	message   string
-	excLine   int
-	excOff    int64
-	ended     bool
-	request   bool // belongs to one request: the server goes on
 }
 
 // crashReader looks for the reason of a process's death.
@@ -173,67 +156,6 @@ func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
 		rank = tb.rank
 	}
 	r.keep(finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb})
-}
-
-// follow keeps the traceback that an entry belongs to, nil when to none.
-func (r *crashReader) follow(e *entry, key stream) *traceback {
-	tb := r.tb[key]
-	if strings.Contains(e.msg, "Traceback (most recent call last):") {
-		next := &traceback{headLine: e.num, headText: e.msg, rank: e.rank}
-		before := strings.TrimSpace(e.msg[:strings.Index(e.msg, "Traceback")])
-		next.headFatal = strings.Contains(before, "hit an exception")
-		next.request = strings.Contains(before, "in request") || strings.Contains(before, "ASGI application")
-		if tb != nil && before == "" && e.rank == "" && tb.chained(e) {
-			next.headFatal, next.rank, next.request, next.headLine = tb.headFatal, tb.rank, tb.request, tb.headLine
-		}
-		r.tb[key] = next
-		if n := len(r.found) - 1; n >= 0 && r.found[n].kind == kindStart && r.found[n].tb == nil && e.num-r.found[n].line <= 3 {
-			r.found[n].tb = next // "EngineCore failed to start." stands before its traceback
-		}
-		return next
-	}
-	if tb == nil {
-		return nil
-	}
-	switch {
-	case reChained.MatchString(e.msg):
-		tb.ended = false
-		tb.excLine = e.num // remember how near the next head must be
-		return tb
-	case tb.ended:
-		if e.msg == "" || e.at != 0 || e.num > tb.excLine+12 {
-			return nil
-		}
-		return tb // text that the exception printed behind its first line
-	}
-	if m := reFrame.FindStringSubmatch(e.msg); m != nil {
-		if !inLibrary(m[1]) || tb.file == "" {
-			tb.file = path.Base(m[1])
-			tb.lineNo, _ = strconv.Atoi(m[2])
-		}
-		return tb
-	}
-	if strings.HasPrefix(e.msg, " ") {
-		return tb
-	}
-	if m := reException.FindStringSubmatch(e.msg); m != nil {
-		tb.exception, tb.message, tb.ended = m[1], e.msg, true
-		tb.excLine, tb.excOff = e.num, e.start
-		return tb
-	}
-	if e.at != 0 && e.where == "" {
-		return nil // another writer's line in between
-	}
-	return tb
-}
-
-// chained says whether a bare "Traceback" line continues this one.
-func (tb *traceback) chained(e *entry) bool { return tb.excLine > 0 && e.num-tb.excLine <= 3 }
-
-// inLibrary says whether a frame lies in a library below the engine, so that
-// the engine's own frame above it says more.
-func inLibrary(file string) bool {
-	return strings.Contains(file, "/torch/") || strings.Contains(file, "/triton/") || strings.Contains(file, "/multiprocessing/") || strings.Contains(file, "/concurrent/")
 }
 
 // alive is called for each sign of life: a decode line, a served request.
