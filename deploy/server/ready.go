@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -143,7 +142,6 @@ func (w *wait) run(ctx context.Context) (Ready, error) {
 			return Ready{}, fmt.Errorf("%s: wait for launch %s: %w", w.h.Name(), w.st.Launch, context.Cause(ctx))
 		case err := <-w.probe: // never when no probe runs
 			w.endProbe(err)
-			println("probe ends", time.Since(w.begin).Milliseconds())
 			if err == nil {
 				return w.finish(ctx)
 			}
@@ -227,8 +225,11 @@ func (w *wait) take(seen Observation) {
 // lookAt judges the process and, when a probe is due, the listener.
 func (w *wait) lookAt(ctx context.Context, startProbe bool) error {
 	w.lastLook = time.Now()
-	defer func() { println("look", startProbe, time.Since(w.begin).Milliseconds(), time.Since(w.lastLook).Milliseconds()) }()
-	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, w.port)
+	port := 0 // not asked for
+	if startProbe {
+		port = w.port
+	}
+	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, port)
 	if err != nil {
 		return err
 	}
@@ -272,7 +273,6 @@ func (w *wait) crashed() error {
 }
 
 func (w *wait) startProbe(ctx context.Context) {
-	println("probe starts", time.Since(w.begin).Milliseconds())
 	ctx, w.stop = context.WithCancel(ctx)
 	done := make(chan error, 1)
 	w.probe = done
@@ -298,22 +298,11 @@ func (w *wait) stopProbe() {
 	}
 }
 
-// finish makes sure that what answered is still our process.
+// finish makes sure that the process did not end while it answered. The socket
+// that did was found to be ours right before, and stays so while it is open.
 func (w *wait) finish(ctx context.Context) (Ready, error) {
-	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, w.port)
-	if err != nil {
+	if err := w.lookAt(ctx, false); err != nil {
 		return Ready{}, err
-	}
-	if st.Phase != Running || st.Identity != w.st.Identity && w.st.Identity != (Identity{}) {
-		return Ready{}, &ExitedError{Host: w.h.Name(), Code: st.ExitCode, Signal: st.Signal, LogPath: w.st.LogPath, Tail: string(w.tail)}
-	}
-	for _, l := range st.listeners {
-		if !l.ours {
-			return Ready{}, &PortError{Host: w.h.Name(), Holder: l.Holder}
-		}
-	}
-	if len(st.listeners) == 0 {
-		return Ready{}, errors.Join(fmt.Errorf("%s: launch %s answered, but listens on port %d no more", w.h.Name(), w.st.Launch, w.port))
 	}
 	return Ready{BaseURL: w.base, Listener: w.listenerIs, LogOffset: w.offset, Elapsed: time.Since(w.begin)}, nil
 }

@@ -100,15 +100,19 @@ keepers() {
 # also in another session.
 with_run_id() {
 	# tail heads each file with its name. busybox's grep stops at a NUL, so it
-	# cannot search these files itself.
-	tail -n +1 /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | awk -v want="SPECRUN_RUN_ID=$1" '
-		/^==> \/proc\/[0-9]+\/environ <==$/ { split($2, f, "/"); pid = f[3]; next }
-		$0 == want { print pid }' |
+	# cannot search these files. A newline inside a value becomes \001, so that
+	# only a whole variable counts.
+	tail -n +1 /proc/[0-9]*/environ 2>/dev/null | tr '\n\000' '\001\n' | awk -v want="SPECRUN_RUN_ID=$1" '
+		{
+			while (match($0, /\001?==> \/proc\/[0-9]+\/environ <==\001/)) {
+				pid = substr($0, RSTART, RLENGTH)
+				gsub(/\001|[^0-9]/, "", pid)
+				$0 = substr($0, RSTART + RLENGTH)
+			}
+			if ($0 == want) print pid
+		}' |
 		while IFS= read -r w_pid; do
-			# Again by itself: a value might hold such a heading.
-			[ -O "/proc/$w_pid" ] || continue
-			{ tr '\0' '\n' <"/proc/$w_pid/environ" | grep -q -x -F -- "SPECRUN_RUN_ID=$1"; } 2>/dev/null || continue
-			printf '%s\n' "$w_pid"
+			if [ -O "/proc/$w_pid" ]; then printf '%s\n' "$w_pid"; fi
 		done
 }
 
@@ -149,12 +153,14 @@ listeners() {
 		$4 == "0A" { n = split($2, a, ":"); if (a[n] == port) print $10, $8, a[1] }'
 }
 
-# socket_pids: reads "inode ..." lines, prints "inode pid" for those whose owner
-# we may see.
+# socket_pids INODES DIR...: "inode pid" for each of these sockets that is open
+# in one of the /proc/PID/fd folders.
 socket_pids() {
-	s_want=$(while read -r s_inode s_rest; do printf '%s ' "$s_inode"; done)
-	[ -n "$s_want" ] || return 0
-	ls -ln /proc/[0-9]*/fd 2>/dev/null | awk -v want="$s_want" '
+	s_want=$1
+	shift
+	# One folder alone would get no heading.
+	[ $# -ne 1 ] || set -- "$1" "$1"
+	ls -ln "$@" 2>/dev/null | awk -v want="$s_want" '
 		BEGIN { n = split(want, w, " "); for (i = 1; i <= n; i++) wanted["socket:[" w[i] "]"] = w[i] }
 		/^\/proc\// { split($0, d, "/"); pid = d[3]; next }
 		($NF in wanted) { print wanted[$NF], pid }'
@@ -173,12 +179,33 @@ user_of() {
 	printf '%s\n' "${u_name:-$1}"
 }
 
-# holders PORT: a line "listener address inode uid user pid command" for each
-# listening socket; pid 0 when its owner cannot be seen. Blank when free.
+# holders PORT [PID...]: a line "listener address inode uid user pid command" for
+# each listening socket; pid 0 when its owner cannot be seen. Nothing when the
+# port is free. The pids are looked at first: that is cheap, all are many.
 holders() {
-	l_sockets=$(listeners "$1")
+	l_port=$1
+	shift
+	l_sockets=$(listeners "$l_port")
 	[ -n "$l_sockets" ] || return 0
-	l_pids=$(printf '%s\n' "$l_sockets" | socket_pids)
+	l_inodes=$(printf '%s\n' "$l_sockets" | while read -r l_inode l_rest; do printf '%s ' "$l_inode"; done)
+	l_pids=
+	if [ $# -gt 0 ]; then
+		for l_pid in "$@"; do
+			set -- "$@" "/proc/$l_pid/fd"
+			shift
+		done
+		l_pids=$(socket_pids "$l_inodes" "$@")
+	fi
+	for l_inode in $l_inodes; do
+		case "
+$l_pids" in *"
+$l_inode "*) ;; *)
+			l_pids="$l_pids
+$(socket_pids "$l_inodes" /proc/[0-9]*/fd)"
+			break
+			;;
+		esac
+	done
 	printf '%s\n' "$l_sockets" | while read -r l_inode l_uid l_addr; do
 		l_pid=$(printf '%s\n' "$l_pids" | awk -v i="$l_inode" '$1 == i { print $2; exit }')
 		if [ -n "$l_pid" ]; then l_cmd=$(command_of "$l_pid"); else l_pid=0 l_cmd='?'; fi

@@ -28,11 +28,10 @@ main() {
 	fi
 	size=$(stat -c %s "$dir/server.log" 2>/dev/null) || size=0
 	printf 'log_size %s\n' "$size"
-	[ "$PORT" != 0 ] || return 0
-	held=$(holders "$PORT")
-	[ -n "$held" ] || return 0
+	[ "$PORT" != 0 ] && [ -n "$(listeners "$PORT")" ] || return 0
 	mine=$(ours "$ID" "$i_sid")
-	printf '%s\n' "$held" | while IFS= read -r line; do
+	# shellcheck disable=SC2046
+	holders "$PORT" $(printf '%s\n' "$mine" | cut -d ' ' -f 1) | while IFS= read -r line; do
 		# shellcheck disable=SC2086
 		set -f; set -- $line; set +f
 		case "
