@@ -29,6 +29,18 @@ func newBenches(h RemoteHost, s remoteServer, find bench.Finder) *benches {
 	return &benches{h: h, servers: s, find: find, folders: map[string]string{}, here: map[string]*localLoad{}}
 }
 
+// Prepare implements Bench.
+func (b *benches) Prepare(ctx context.Context, p BenchPlan) error {
+	if err := benchJob(BenchJob{BaseURL: "http://127.0.0.1:1", Plan: p}).Check(); err != nil {
+		return err
+	}
+	if p.Where == "controller" {
+		return nil
+	}
+	_, err := b.ensureWorker(ctx)
+	return err
+}
+
 // Start implements Bench.
 func (b *benches) Start(ctx context.Context, j BenchJob) error {
 	if j.Plan.Where == "controller" {

@@ -51,6 +51,9 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 		return nil, err
 	}
 	defer x.disconnect()
+	if err := x.prepare(ctx); err != nil {
+		return nil, err
+	}
 	begin, err := sweepPlan(x.sweepID, plan, x.nowUs())
 	if err != nil {
 		return nil, err
@@ -59,6 +62,21 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 		return nil, fmt.Errorf("begin sweep: %w", err)
 	}
 	return x.run(ctx, func(context.Context) error { return nil })
+}
+
+// prepare asks for the loads before anything is begun.
+func (x *execution) prepare(ctx context.Context) error {
+	asked := map[BenchPlan]bool{}
+	for _, c := range x.plan.Cells {
+		if asked[c.Bench] {
+			continue
+		}
+		asked[c.Bench] = true
+		if err := x.host.Bench.Prepare(ctx, c.Bench); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d Deps) newID() string {

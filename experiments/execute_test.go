@@ -447,6 +447,14 @@ func TestExecute_AMissingSecretIsSaidBeforeAnythingIsBegun(t *testing.T) {
 	}
 }
 
+func TestExecute_ALoadThatCannotBeMadeIsSaidBeforeAnythingIsBegun(t *testing.T) {
+	r := newRig(t)
+	_, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=2", "bench.prompts=missing"), nil)
+	if err == nil || r.w.starts != 0 || r.sweep != "" {
+		t.Errorf("%v, %d starts, sweep %q", err, r.w.starts, r.sweep)
+	}
+}
+
 func TestExecute_ProgressTellsLaunchesAndResults(t *testing.T) {
 	r := newRig(t)
 	if _, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=1..2"), nil); err != nil {

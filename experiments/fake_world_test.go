@@ -312,6 +312,13 @@ type fakeBenches struct{ w *world }
 // pollsToRun is how many looks a fake benchmark lasts.
 const pollsToRun = 3
 
+func (f fakeBenches) Prepare(_ context.Context, p BenchPlan) error {
+	if p.Prompts == "missing" {
+		return errors.New("no such prompts")
+	}
+	return nil
+}
+
 func (f fakeBenches) Start(_ context.Context, j BenchJob) error {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()

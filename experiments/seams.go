@@ -156,6 +156,9 @@ type BenchProgress struct {
 
 // Bench loads a server with a benchmark that outlives the connection.
 type Bench interface {
+	// Prepare finds out whether a plan's load can be made at all, and brings what
+	// it needs to the host, before a server is started for it.
+	Prepare(ctx context.Context, p BenchPlan) error
 	// Start begins the job once, however often it is called.
 	Start(ctx context.Context, j BenchJob) error
 	Poll(ctx context.Context, j BenchJob) (BenchProgress, error)
