@@ -3,7 +3,6 @@ package configs
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,192 +13,297 @@ import (
 	"specrun/remote"
 )
 
-// decoder walks the YAML tree of one hosts file.
-type decoder struct{ file string }
-
-func (d decoder) errorAt(n *yaml.Node, field, advice, format string, args ...any) error {
-	return &FileError{File: d.file, Line: n.Line, Column: n.Column, Field: field, Msg: fmt.Sprintf(format, args...), Advice: advice}
+// FileError is a mistake in a hosts file.
+type FileError struct {
+	File         string
+	Line, Column int // from 1; 0 when not known
+	Field        string
+	Msg          string
+	Next         string
 }
 
-func decode(file string, src []byte) (*Hosts, error) {
-	d := decoder{file}
-	h := &Hosts{File: file, hosts: map[string]Host{}, groups: map[string][]string{}}
+func (e *FileError) Error() string {
+	where := e.File
+	if e.Line > 0 {
+		where += fmt.Sprintf(":%d:%d", e.Line, e.Column)
+	}
+	if e.Field != "" {
+		return fmt.Sprintf("%s: %s: %s", where, e.Field, e.Msg)
+	}
+	return fmt.Sprintf("%s: %s", where, e.Msg)
+}
+
+// Hint says what the user can do about it; it may be empty.
+func (e *FileError) Hint() string { return e.Next }
+
+// parse decodes by walking the nodes: a decoder into structs could say neither
+// where an unknown key stands nor keep a port from being written as 0x16.
+func parse(file string, text []byte, home string) (*Hosts, error) {
+	h := &Hosts{looked: []string{file}, hosts: map[string]Host{}, groups: map[string][]string{}}
+	d := &decoder{file: file, home: home}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return nil, &FileError{File: file, Msg: strings.TrimPrefix(err.Error(), "yaml: ")}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, d.syntax(err)
 	}
 	if len(doc.Content) == 0 {
-		return h, nil // an empty file knows no host
+		return h, nil // empty, or comments only
 	}
-	err := d.walk(doc.Content[0], "", []string{"hosts", "groups"}, func(key string, v *yaml.Node) error {
-		if key == "hosts" {
-			return d.walk(v, key, nil, func(name string, v *yaml.Node) error {
-				host, err := d.host(name, v)
-				h.hosts[name] = host
-				return err
+	places := map[string]*yaml.Node{}
+	d.mapping(doc.Content[0], "", []string{"hosts", "groups"}, func(key string, v *yaml.Node) {
+		switch key {
+		case "hosts":
+			d.mapping(v, key, nil, func(name string, v *yaml.Node) {
+				places[name] = v
+				h.hosts[name] = d.host(name, v)
+			})
+		case "groups":
+			d.mapping(v, key, nil, func(name string, v *yaml.Node) {
+				h.groups[name] = d.group(name, v, places)
 			})
 		}
-		return d.walk(v, key, nil, func(name string, v *yaml.Node) error {
-			members, err := d.list(v, key+"."+name)
-			h.groups[name] = members
-			return err
-		})
 	})
-	return h, err
-}
-
-// walk calls f for each key of a mapping. known, when not nil, are the keys that
-// it may have.
-func (d decoder) walk(n *yaml.Node, field string, known []string, f func(key string, value *yaml.Node) error) error {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return nil
-	}
-	if n.Kind != yaml.MappingNode {
-		return d.errorAt(n, field, "", "a mapping of names is needed here")
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if seen[key.Value] {
-			return d.errorAt(key, field, "", "%s is given twice", key.Value)
-		}
-		seen[key.Value] = true
-		if known != nil && !slices.Contains(known, key.Value) {
-			advice := "known keys: " + strings.Join(known, ", ")
-			if near := nearest(key.Value, known); near != "" {
-				advice = fmt.Sprintf("did you mean %q?", near)
-			}
-			return d.errorAt(key, field, advice, "unknown key %q", key.Value)
-		}
-		if err := f(key.Value, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-var hostKeys = []string{"address", "user", "port", "identity_file", "known_hosts", "jump", "python", "env", "cwd", "container", "state_dir", "spec", "labels"}
-
-func (d decoder) host(name string, n *yaml.Node) (Host, error) {
-	h := Host{Name: name, Kind: KindSSH}
-	field := "hosts." + name
-	texts := map[string]*string{
-		"user": &h.User, "identity_file": &h.IdentityFile, "known_hosts": &h.KnownHosts, "jump": &h.Jump,
-		"python": &h.Python, "cwd": &h.Cwd, "container": &h.Container, "state_dir": &h.StateDir, "spec": &h.Spec,
-	}
-	err := d.walk(n, field, hostKeys, func(key string, v *yaml.Node) error {
-		at := field + "." + key
-		switch key {
-		case "address":
-			return d.address(&h, v, at)
-		case "port":
-			text, err := d.text(v, at)
-			if err != nil {
-				return err
-			}
-			port, err := strconv.Atoi(text)
-			if err != nil || port < 1 || port > 65535 {
-				return d.errorAt(v, at, "", "%q is no port: a number from 1 to 65535 is needed", text)
-			}
-			h.Port = port
-			return nil
-		case "env":
-			return d.texts(v, at, &h.Env)
-		case "labels":
-			return d.texts(v, at, &h.Labels)
-		}
-		text, err := d.text(v, at)
-		*texts[key] = text
-		return err
-	})
-	if err != nil {
-		return h, err
-	}
-	if name == "local" {
-		h.Kind = KindLocal
-		return h, nil
-	}
-	if h.Address == "" {
-		h.Address = name // may be an alias of ssh_config
-	}
-	base := filepath.Dir(d.file)
-	for _, path := range []*string{&h.IdentityFile, &h.KnownHosts, &h.Spec} {
-		if *path, err = localPath(base, *path); err != nil {
-			return h, d.errorAt(n, field, "", "%v", err)
-		}
+	d.checkGroups(h, doc.Content[0])
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
 	}
 	return h, nil
 }
 
-// address may hold the user and port, which keys of their own overrule.
-func (d decoder) address(h *Host, v *yaml.Node, field string) error {
-	text, err := d.text(v, field)
-	if err != nil {
-		return err
-	}
-	user, address, port, err := remote.ParseAddress(text)
-	if err != nil {
-		return d.errorAt(v, field, "give host, user@host or user@host:port", "%v", err)
-	}
-	h.Address = address
-	if h.User == "" {
-		h.User = user
-	}
-	if h.Port == 0 {
-		h.Port = port
-	}
-	return nil
+type decoder struct {
+	file, home string
+	errs       []error
+	members    []member
 }
 
-func (d decoder) text(n *yaml.Node, field string) (string, error) {
-	if n.Kind == yaml.AliasNode {
+// member is a group's line, checked once all hosts are known.
+type member struct {
+	group, name string
+	node        *yaml.Node
+}
+
+func (d *decoder) fail(n *yaml.Node, field, msg, next string) {
+	d.errs = append(d.errs, &FileError{File: d.file, Line: n.Line, Column: n.Column, Field: field, Msg: msg, Next: next})
+}
+
+// syntax turns the parser's error, "yaml: line 3: ...", into one with a place.
+func (d *decoder) syntax(err error) error {
+	e := &FileError{File: d.file, Msg: strings.TrimPrefix(err.Error(), "yaml: ")}
+	if rest, ok := strings.CutPrefix(e.Msg, "line "); ok {
+		if number, msg, ok := strings.Cut(rest, ": "); ok {
+			if line, err := strconv.Atoi(number); err == nil {
+				e.Line, e.Column, e.Msg = line, 1, msg
+			}
+		}
+	}
+	return e
+}
+
+// mapping calls f for each key. allowed nil lets all keys be.
+func (d *decoder) mapping(n *yaml.Node, field string, allowed []string, f func(key string, v *yaml.Node)) {
+	n = follow(n)
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fail(n, field, "must be a map", "")
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		switch {
+		case k.Kind != yaml.ScalarNode || k.Tag == "!!merge":
+			d.fail(k, field, "a key must be a plain word", "")
+			continue
+		case seen[k.Value]:
+			d.fail(k, join(field, k.Value), "given twice", "remove one of the two")
+			continue
+		case allowed != nil && !slices.Contains(allowed, k.Value):
+			next := "known keys: " + strings.Join(allowed, ", ")
+			if near := nearest(k.Value, allowed); len(near) > 0 {
+				next = "did you mean " + near[0] + "?"
+			}
+			d.fail(k, join(field, k.Value), "unknown key", next)
+			continue
+		}
+		seen[k.Value] = true
+		f(k.Value, v)
+	}
+}
+
+func follow(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	return n
+}
+
+func join(field, key string) string {
+	if field == "" {
+		return key
+	}
+	return field + "." + key
+}
+
+// text is a scalar's source text: 08 and on stay as written.
+func (d *decoder) text(n *yaml.Node, field string) string {
+	n = follow(n)
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return "", d.errorAt(n, field, "", "a text is needed here")
+		d.fail(n, field, "must be a text", "")
+		return ""
 	}
-	return n.Value, nil
+	return n.Value
 }
 
-func (d decoder) texts(n *yaml.Node, field string, into *map[string]string) error {
-	*into = map[string]string{}
-	return d.walk(n, field, nil, func(key string, v *yaml.Node) error {
-		text, err := d.text(v, field+"."+key)
-		(*into)[key] = text
-		return err
+var hostKeys = []string{"address", "user", "port", "identity_file", "known_hosts", "jump", "python", "env", "cwd", "container", "state_dir", "spec", "labels", "kind"}
+
+func (d *decoder) host(name string, n *yaml.Node) Host {
+	field := "hosts." + name
+	h := Host{Name: name, Kind: SSH}
+	if name == "" || strings.ContainsAny(name, " \t\n@,/") || name[0] == '-' {
+		d.fail(n, field, "a host's name is one word without @ , /", "")
+	}
+	if name == string(Lab) {
+		d.fail(n, field, "lab is the built-in practice host", "choose another name")
+	}
+	if name == string(Local) {
+		h.Kind = Local
+	}
+	var addressNode *yaml.Node
+	d.mapping(n, field, hostKeys, func(key string, v *yaml.Node) {
+		at := join(field, key)
+		switch key {
+		case "address":
+			h.Address, addressNode = d.text(v, at), v
+		case "user":
+			h.User = d.text(v, at)
+		case "port":
+			port, err := strconv.Atoi(d.text(v, at))
+			if err != nil || port < 1 || port > 65535 {
+				d.fail(v, at, "must be a number from 1 to 65535", "")
+			}
+			h.Port = port
+		case "identity_file":
+			h.IdentityFile = d.path(v, at)
+		case "known_hosts":
+			h.KnownHosts = d.path(v, at)
+		case "spec":
+			h.Spec = d.path(v, at)
+		case "jump":
+			h.Jump = d.text(v, at)
+			for _, hop := range h.JumpHosts() {
+				if _, _, _, err := remote.ParseAddress(hop); err != nil {
+					d.fail(v, at, err.Error(), "")
+				}
+			}
+		case "python":
+			h.Python = d.text(v, at)
+		case "cwd":
+			h.Cwd = d.text(v, at)
+		case "container":
+			h.Container = d.text(v, at)
+		case "state_dir":
+			h.StateDir = d.text(v, at)
+		case "env":
+			h.Env = d.texts(v, at)
+		case "labels":
+			h.Labels = d.texts(v, at)
+		case "kind":
+			switch kind := Kind(d.text(v, at)); kind {
+			case SSH, Local:
+				h.Kind = kind
+			default:
+				d.fail(v, at, fmt.Sprintf("kind %q is none", kind), "use ssh or local")
+			}
+		}
 	})
+	if addressNode != nil {
+		d.address(&h, addressNode, join(field, "address"))
+	}
+	if h.Kind == SSH && h.Address == "" {
+		h.Address = name // a name that ssh_config or DNS knows
+	}
+	return h
 }
 
-func (d decoder) list(n *yaml.Node, field string) ([]string, error) {
-	if n.Kind != yaml.SequenceNode {
-		return nil, d.errorAt(n, field, "write [name, name]", "a list of hosts is needed here")
+// address splits user@host:port; what it names must not be given twice.
+func (d *decoder) address(h *Host, n *yaml.Node, field string) {
+	user, address, port, err := remote.ParseAddress(h.Address)
+	if err != nil {
+		d.fail(n, field, err.Error(), "write host, user@host or user@host:port")
+		return
 	}
-	var all []string
-	for i, item := range n.Content {
-		text, err := d.text(item, fmt.Sprintf("%s[%d]", field, i))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text)
+	if user != "" && h.User != "" && user != h.User {
+		d.fail(n, field, fmt.Sprintf("names user %s, and user: names %s", user, h.User), "give the user once")
 	}
-	return all, nil
+	if port != 0 && h.Port != 0 && port != h.Port {
+		d.fail(n, field, fmt.Sprintf("names port %d, and port: names %d", port, h.Port), "give the port once")
+	}
+	h.Address = address
+	if user != "" {
+		h.User = user
+	}
+	if port != 0 {
+		h.Port = port
+	}
 }
 
-// localPath makes a path of the hosts file absolute: relative ones are beside
-// the file, "~/" is the home folder.
-func localPath(base, path string) (string, error) {
-	if path == "" || filepath.IsAbs(path) {
-		return path, nil
-	}
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", errors.New("there is no home folder to put in place of ~")
+func (d *decoder) texts(n *yaml.Node, field string) map[string]string {
+	m := map[string]string{}
+	d.mapping(n, field, nil, func(key string, v *yaml.Node) { m[key] = d.text(v, join(field, key)) })
+	return m
+}
+
+// path is a path on this machine.
+func (d *decoder) path(n *yaml.Node, field string) string {
+	p := d.text(n, field)
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		if d.home == "" {
+			d.fail(n, field, "~ is not known: there is no home folder", "write the path in full")
 		}
-		return filepath.Join(home, rest), nil
+		return filepath.Join(d.home, rest)
 	}
-	return filepath.Abs(filepath.Join(base, path))
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(filepath.Dir(d.file), p)
+}
+
+func (d *decoder) group(name string, n *yaml.Node, hosts map[string]*yaml.Node) []string {
+	field := "groups." + name
+	if _, ok := hosts[name]; ok {
+		d.fail(n, field, "there is a host of this name", "rename one of the two")
+	}
+	list := follow(n)
+	if list.Kind != yaml.SequenceNode {
+		d.fail(n, field, "must be a list of hosts", "")
+		return nil
+	}
+	var members []string
+	for i, item := range list.Content {
+		m := d.text(item, fmt.Sprintf("%s[%d]", field, i))
+		members = append(members, m)
+		d.members = append(d.members, member{group: name, name: m, node: item})
+	}
+	return members
+}
+
+// checkGroups refuses members that mean nothing. Addresses and built-in names
+// may stand in a group; an ssh_config alias needs an entry.
+func (d *decoder) checkGroups(h *Hosts, root *yaml.Node) {
+	for _, m := range d.members {
+		if _, err := h.Resolve(m.name); err != nil && m.name != "" {
+			next := "add it to hosts:"
+			var unknown *UnknownHostError
+			if errors.As(err, &unknown) && len(unknown.Nearest) > 0 {
+				next = unknown.Hint()
+			}
+			d.fail(m.node, "groups."+m.group, fmt.Sprintf("no host %q", m.name), next)
+		}
+	}
+	for name := range h.groups {
+		if h.hosts[name].Name == "" && (name == string(Local) || name == string(Lab)) {
+			d.fail(root, "groups."+name, "is a built-in host", "choose another name")
+		}
+	}
 }

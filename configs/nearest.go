@@ -1,32 +1,49 @@
 package configs
 
-// nearest is the name that looks most like the given one, or "" when none does.
-func nearest(name string, names []string) string {
-	best, least := "", len(name)/2+1
-	for _, n := range names {
-		if d := distance(name, n); d < least {
-			best, least = n, d
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// nearest returns the known names that a mistyped one may mean, at most three,
+// the likeliest first: within a third of its letters, or beginning alike.
+func nearest(name string, known []string) []string {
+	type candidate struct {
+		name string
+		far  int
+	}
+	var all []candidate
+	for _, k := range known {
+		far := distance(strings.ToLower(name), strings.ToLower(k))
+		if far <= max(1, len(name)/3) || len(name) >= 3 && strings.HasPrefix(k, name) {
+			all = append(all, candidate{k, far})
 		}
 	}
-	return best
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.far, b.far) })
+	var names []string
+	for _, c := range all[:min(3, len(all))] {
+		names = append(names, c.name)
+	}
+	return names
 }
 
-// distance counts the letters to insert, delete or replace.
+// distance counts the bytes to insert, delete or replace to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
-	for i := 1; i <= len(a); i++ {
+	for i := range len(a) {
 		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
 			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
 		}
 	}
 	return row[len(b)]
