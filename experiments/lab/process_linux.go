@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -190,3 +192,6 @@ func lockFile(path string) (f *os.File, held bool, err error) {
 	}
 	return f, false, nil
 }
+
+// detach makes a command a session of its own, which no terminal ends.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"time"
 )
 
@@ -26,3 +27,5 @@ func (p process) end(context.Context, time.Duration) error        { return errSy
 func endAll(context.Context, string, time.Duration) error         { return errSystem }
 func lockFile(string) (f *os.File, held bool, err error)          { return nil, false, errSystem }
 func await(context.Context, time.Duration, func() bool) (ok bool) { return false }
+
+func detach(*exec.Cmd) {}
