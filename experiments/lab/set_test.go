@@ -1,0 +1,30 @@
+package lab
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestSet(t *testing.T) {
+	s := quiet(t)
+	for _, kv := range [][2]string{{"scale", "0.05"}, {"sync-cost-ms", "4.1"}, {"acceptance", "0.9,0.8"},
+		{"failures", `[{"kind":"stall","steps":2,"after_tokens":40}]`}, {"seed", "7"}} {
+		if err := s.Set(kv[0], kv[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Scale != 0.05 || s.SyncCost != 4.1 || !reflect.DeepEqual(s.Acceptance, []float64{0.9, 0.8}) || s.Seed != 7 ||
+		len(s.Failures) != 1 || *s.Failures[0].Steps != 2 || s.Failures[0].AfterTokens != 40 || s.DraftStep != 0.7 {
+		t.Errorf("%+v", s)
+	}
+	before := s
+	for _, kv := range [][2]string{{"scael", "1"}, {"scale", "fast"}, {"scale", "0"}, {"scale", "1}{"}, {"scale", `1,"seed":3`},
+		{"acceptance", "2"}, {"failures", `[{"kind":"x"}]`}, {"failures", `[{"kind":"die","when":1}]`}, {"seed", ""}} {
+		if err := s.Set(kv[0], kv[1]); err == nil {
+			t.Errorf("%s=%s was taken", kv[0], kv[1])
+		}
+	}
+	if !reflect.DeepEqual(s, before) {
+		t.Errorf("changed by an error: %+v", s)
+	}
+}
