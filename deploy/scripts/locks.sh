@@ -5,7 +5,7 @@ main() {
 	take=no
 	state=$(expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}")
 	[ -z "$release" ] || release_one
-	for lock in "$state"/locks/*; do
+	for lock in "$state"/locks/install-*; do # leases are package server's
 		highest "$lock"
 		[ "$top" = 0 ] || describe "$lock/lock.$top"
 	done
