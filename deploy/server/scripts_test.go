@@ -119,17 +119,31 @@ func TestAlive_ZombieIsDead(t *testing.T) {
 }
 
 func TestEnvLine(t *testing.T) {
-	for line, want := range map[string]string{
-		"A=b": "A=b", "export A=b c": "A=b c", "  A=1": "A=1", "A='x y'": "A=x y", `A="x"`: "A=x", `A="`: `A="`, "A='": "A='",
-		`A="x`: `A="x`, "A=": "A=", "A=b=c": "A=b=c", "A=$HOME `id`": "A=$HOME `id`", "A=b\r": "A=b", "A=b # c": "A=b # c",
-		"": "skip", "# A=b": "skip", "   ": "skip",
-		"A": "bad", "=b": "bad", "1A=b": "bad", "A-B=c": "bad", "A =b": "bad",
-	} {
-		for _, shell := range shells(t) {
-			got := runLib(t, shell, `cr=$(printf '\r'); env_line "$LINE"; case $? in 0) printf '%s' "$e_name=$e_value" ;; 1) printf skip ;; *) printf bad ;; esac`,
-				remote.Var{Name: "LINE", Value: line})
-			if got != want {
-				t.Errorf("%s: %q: %q, want %q", filepath.Base(filepath.Dir(shell)), line, got, want)
+	cases := [][2]string{
+		{"A=b", "A=b"}, {"export A=b c", "A=b c"}, {"  A=1", "A=1"}, {"A='x y'", "A=x y"}, {`A="x"`, "A=x"}, {`A="`, `A="`}, {"A='", "A='"},
+		{`A="x`, `A="x`}, {"A=", "A="}, {"A=b=c", "A=b=c"}, {"A=$HOME `id`", "A=$HOME `id`"}, {"A=b\r", "A=b"}, {"A=b # c", "A=b # c"},
+		{"", "skip"}, {"# A=b", "skip"}, {"   ", "skip"},
+		{"A", "bad"}, {"=b", "bad"}, {"1A=b", "bad"}, {"A-B=c", "bad"}, {"A =b", "bad"},
+	}
+	var vars []remote.Var
+	var want []string
+	for i, c := range cases {
+		vars = append(vars, remote.Var{Name: "L" + strconv.Itoa(i), Value: c[0]})
+		want = append(want, c[1])
+	}
+	main := `cr=$(printf '\r'); n=0
+while [ "$n" -lt "$COUNT" ]; do
+	eval "line=\$L$n"
+	env_line "$line"
+	case $? in 0) printf '%s\n' "$e_name=$e_value" ;; 1) echo skip ;; *) echo bad ;; esac
+	n=$((n + 1))
+done`
+	vars = append(vars, remote.Var{Name: "COUNT", Value: strconv.Itoa(len(cases))})
+	for _, shell := range shells(t) {
+		got := strings.Split(runLib(t, shell, main, vars...), "\n")
+		for i, c := range cases {
+			if got[i] != want[i] {
+				t.Errorf("%s: %q: %q, want %q", filepath.Base(filepath.Dir(shell)), c[0], got[i], want[i])
 			}
 		}
 	}

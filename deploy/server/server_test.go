@@ -373,6 +373,7 @@ func TestLaunch_UnderEachShell(t *testing.T) {
 			h := remote.Local(remote.LocalConfig{Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, Dir: home, Shell: []string{shell}})
 			defer h.Close()
 			b.h, b.shell = h, shell
+			b.state = filepath.Join(home, "it's a \"state\" folder")
 			port := freePort(t)
 			owner := Owner{Launch: b.id("s1"), Controller: "test"}
 			names := []string{PortLease(port), "gpu-all"}
