@@ -72,11 +72,15 @@ func (a *attempt) lookLease(ctx context.Context) (Found, any, error) {
 		}
 		port = free
 	}
-	st, err := h.Server.Look(ctx, a.rec.ID)
-	if err != nil {
-		return Absent, nil, err
+	ours := false
+	if a.journal.lease != nil {
+		st, err := h.Server.Look(ctx, a.rec.ID)
+		if err != nil {
+			return Absent, nil, err
+		}
+		ours = st.Phase == server.Running
 	}
-	if st.Phase != server.Running && !auto {
+	if !ours && !auto {
 		holder, err := h.Leases.PortHolder(ctx, port)
 		if err != nil {
 			return Absent, nil, err

@@ -1,0 +1,13 @@
+# Says whether files still have the content they had. In: SUMS, lines of "sha256  path" as
+# sha256sum -c reads them; TX, the folder of transactions. Out: "unchanged" or "changed".
+# Changes nothing.
+main() {
+	for tx in "$TX"/*; do
+		[ ! -e "$tx" ] || { echo changed; return 0; }
+	done
+	if printf '%s\n' "$SUMS" | sha256sum -c >/dev/null 2>&1; then
+		echo unchanged
+	else
+		echo changed
+	fi
+}
