@@ -27,6 +27,7 @@ type ProfilerRow struct {
 	Steps         int
 	Context       float64 // mean sequence length over the cycles; NaN unknown
 	Rank          int
+	DPRank        int                // data-parallel rank, -1 when the server has one only
 	Worker        string             // v1, v2
 	Phases        map[string]float64 // draft, verify, extend, ...: ms summed over the cycles
 	Skipped       map[string]int     // cycles not counted, by reason
@@ -54,6 +55,7 @@ type profileLine struct {
 	Hash          string             `json:"hash"`
 	Worker        string             `json:"worker"`
 	Rank          int                `json:"rank"`
+	DPRank        *int               `json:"dp_rank"`
 	TStart        float64            `json:"t_start"`
 	TEnd          float64            `json:"t_end"`
 	Cycles        int                `json:"cycles"`
@@ -121,9 +123,12 @@ func (r *jsonReader) read(e *entry, run int) (row *ProfilerRow, used bool) {
 		r.newer = true
 		r.warnings = append(r.warnings, warnAt(e.num, "profiler line of a newer schema: known fields are read"))
 	}
+	if e.rank == "" && p.DPRank != nil {
+		e.rank = "DP" + itoa(*p.DPRank) // each rank serves requests of its own
+	}
 	key := profileKey{p.TStart, p.TEnd, p.Cycles}
 	st := e.stream
-	st.rank = p.Worker + "/" + itoa(p.Rank)
+	st.rank += "/" + p.Worker + "/" + itoa(p.Rank)
 	if r.last == nil {
 		r.last = map[stream]profileKey{}
 	}
@@ -141,7 +146,7 @@ func (p *profileLine) row(e *entry, run int) *ProfilerRow {
 		Line: e.num, Offset: e.start, End: e.end, TStart: p.TStart, TEnd: p.TEnd, Cycles: p.Cycles,
 		WallMs: orNaN(p.WallMs), CallMs: orNaN(p.CallMs), BatchSum: orMinus(p.BatchSum), BatchMin: orMinus(p.BatchMin), BatchMax: orMinus(p.BatchMax),
 		Tokens: orMinus(p.Tokens), Accepted: orMinus(p.Accepted), Proposed: orMinus(p.Proposed), RequestCycles: orMinus(p.RequestCycles),
-		Steps: orMinus(p.Steps), Context: orNaN(p.Context), Rank: p.Rank, Worker: p.Worker, Phases: p.PhasesMs, Skipped: p.Skipped,
+		Steps: orMinus(p.Steps), Context: orNaN(p.Context), Rank: p.Rank, DPRank: orMinus(p.DPRank), Worker: p.Worker, Phases: p.PhasesMs, Skipped: p.Skipped,
 		Profiler: p.Profiler, Version: p.Version, Hash: p.Hash, Partial: p.Partial, PhaseKind: p.Phases, Bonus: p.Bonus == nil || *p.Bonus, AcceptLen: nan, Run: run, Stream: e.stream.labels(),
 	}
 }
@@ -152,7 +157,7 @@ func fromBlock(b *block) ProfilerRow {
 	n := float64(max(b.cycles, 1))
 	r := ProfilerRow{
 		Line: b.line, Offset: b.start, End: b.end, Cycles: b.cycles, CallMs: nan, BatchSum: -1, BatchMin: -1, BatchMax: -1,
-		Tokens: -1, Accepted: -1, Proposed: -1, RequestCycles: -1, Steps: -1, Context: nan, Rank: max(rankNumber(b.stream.rank), 0),
+		Tokens: -1, Accepted: -1, Proposed: -1, RequestCycles: -1, Steps: -1, Context: nan, Rank: max(rankNumber(b.stream.rank), 0), DPRank: -1,
 		Text: true, AcceptLen: nan, Run: b.run, Stream: b.stream.labels(),
 	}
 	for _, row := range b.rows {

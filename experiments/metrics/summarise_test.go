@@ -100,3 +100,16 @@ func TestSummarise_NothingGivesNothing(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestSummarise_DataParallelProfilersAreApart(t *testing.T) {
+	dp := func(n int, line string) string {
+		return strings.Replace(line, `"rank":0`, fmt.Sprintf(`"rank":0,"dp_rank":%d`, n), 1)
+	}
+	f := metrics.NewFollower()
+	f.Write([]byte(dp(0, profileJSON(1, 2, 10, 200, 20)) + dp(1, profileJSON(1, 2, 10, 300, 20))))
+	rows := f.Rows()
+	if len(rows) != 2 || rows[1].DPRank != 1 {
+		t.Fatalf("rows %+v: equal times of two ranks are no duplicate", rows)
+	}
+	wantMetric(t, metrics.Summarise(rows, nil, metrics.Window{}), "cycle_total", "profiler", 30, 10)
+}
