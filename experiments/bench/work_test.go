@@ -167,7 +167,7 @@ func TestWork_FailedRequestsAreCountedNotAveraged(t *testing.T) {
 }
 
 func TestWork_NothingCompletedGivesNoThroughput(t *testing.T) {
-	f := newFake(t, func(_ int, _ map[string]any, w *writer) { http.Error(w, "no", 503) })
+	f := newFake(t, func(_ int, _ map[string]any, w *writer) { http.Error(w, "no", http.StatusServiceUnavailable) })
 	r := work(t, job(f))
 	for _, m := range r.Metrics() {
 		if m.Name != "completed" && m.Name != "failed" {

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"encoding/json"
-	"maps"
 	"strconv"
 )
 
@@ -128,14 +127,6 @@ type Crash struct {
 	Fatal     bool   `json:"fatal"`           // always true: what a server survived is not reported
 }
 
-func (c *Crash) clone() *Crash {
-	if c == nil {
-		return nil
-	}
-	d := *c
-	return &d
-}
-
 // Find returns the first series of a metric whose labels contain the given ones.
 func (r *Report) Find(metric string, labels map[string]string) (Series, bool) {
 	for _, s := range r.Extract {
@@ -154,5 +145,3 @@ func contains(have, want map[string]string) bool {
 	}
 	return true
 }
-
-func cloneLabels(m map[string]string) map[string]string { return maps.Clone(m) }
