@@ -147,9 +147,10 @@ func TestAccuracy(t *testing.T) {
 				t.Fatalf("%d cycles counted:\n%s", got.Cycles, srv.text())
 			}
 			accept := float64(got.Tokens) / float64(got.RequestCycles)
-			t.Logf("%d cycles: TOTAL %.3f ms (want %.2f), draft %.2f, verify %.2f, extend %.2f, accept length %.3f (want %.3f), client %.2f tok/s",
+			t.Logf("%d cycles: TOTAL %.3f ms (want %.2f), draft %.2f, verify %.2f, extend %.2f, accept length %.3f (want %.3f), client %.2f tok/s, clock set anew %d times",
 				got.Cycles, got.total(), c.want, got.mean(got.Draft), got.mean(got.Verify), got.mean(got.Extend),
-				accept, c.settings.AcceptLength(c.steps), rate)
+				accept, c.settings.AcceptLength(c.steps), rate,
+				strings.Count(srv.text(), "clock set anew"))
 			near(t, "TOTAL", got.total(), c.want, 0.03)
 			near(t, "accept length", accept, c.settings.AcceptLength(c.steps), 0.02)
 			near(t, "tok/s", rate, 1000*c.settings.AcceptLength(c.steps)/c.want, 0.03)

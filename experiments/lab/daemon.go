@@ -20,7 +20,7 @@ const startLimit = 60 * time.Second
 // Running describes a practice host that runs as a process of its own.
 type Running struct {
 	Dir       string    `json:"dir"`
-	Process   process   `json:"process"`
+	Process   Process   `json:"process"`
 	StartedAt time.Time `json:"started_at"`
 	Host      Host      `json:"host"`
 }

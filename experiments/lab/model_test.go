@@ -129,6 +129,24 @@ func TestCycle(t *testing.T) {
 	})
 }
 
+// A process that stood still catches up, unless it is too late for that.
+func TestLateProcess(t *testing.T) {
+	t.Parallel()
+	var got []struct {
+		Total        float64
+		Resets, Done int
+	}
+	runScript(t, newEnvironment(t), quiet(t), &got, "late.py", "0", "40", "59", "61", "500")
+	for i, want := range []struct {
+		total  float64
+		resets int
+	}{{100, 0}, {100, 0}, {100, 0}, {151, 1}, {590, 1}} { // a read was due 10 ms after the pause began
+		if math.Abs(got[i].Total-want.total) > 1e-6 || got[i].Resets != want.resets || got[i].Done != 10 {
+			t.Errorf("pause %d: got %+v, want %+v and 10 pieces of work done", i, got[i], want)
+		}
+	}
+}
+
 func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	e := newEnvironment(t)

@@ -18,40 +18,40 @@ import (
 // supported says whether the practice host runs on this system.
 func supported() error { return nil }
 
-// process is one process, told apart from a later one with the same number.
-type process struct {
+// Process is one process, told apart from a later one with the same number.
+type Process struct {
 	BootID     string `json:"boot_id"`
 	PID        int    `json:"pid"`
 	StartTicks uint64 `json:"start_ticks"`
 }
 
 // self identifies this process.
-func self() (process, error) { return identify(os.Getpid()) }
+func self() (Process, error) { return identify(os.Getpid()) }
 
 // identify reads the identity of a living process; os.ErrNotExist when there
 // is none, or only a zombie.
-func identify(pid int) (process, error) {
+func identify(pid int) (Process, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return process{}, err
+		return Process{}, err
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return process{}, gone(err)
+		return Process{}, gone(err)
 	}
 	// The name, in parentheses, may hold blanks and parentheses itself.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
-		return process{}, fmt.Errorf("process %d: unexpected stat line %q", pid, stat)
+		return Process{}, fmt.Errorf("process %d: unexpected stat line %q", pid, stat)
 	}
 	if fields[0] == "Z" || fields[0] == "X" {
-		return process{}, os.ErrNotExist
+		return Process{}, os.ErrNotExist
 	}
 	ticks, err := strconv.ParseUint(fields[19], 10, 64)
 	if err != nil {
-		return process{}, fmt.Errorf("process %d: %w", pid, err)
+		return Process{}, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return process{strings.TrimSpace(string(boot)), pid, ticks}, nil
+	return Process{strings.TrimSpace(string(boot)), pid, ticks}, nil
 }
 
 // gone turns the ways in which /proc says "no such process" into one.
@@ -62,14 +62,14 @@ func gone(err error) error {
 	return err
 }
 
-func (p process) alive() bool {
+func (p Process) alive() bool {
 	now, err := identify(p.PID)
 	return err == nil && now == p
 }
 
 // signal sends to this very process, never to a later one with its number;
 // os.ErrNotExist when it has ended.
-func (p process) signal(s unix.Signal) error {
+func (p Process) signal(s unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		return gone(err)
@@ -82,7 +82,7 @@ func (p process) signal(s unix.Signal) error {
 }
 
 // end stops the process: TERM, up to grace, KILL, and waits until it is gone.
-func (p process) end(ctx context.Context, grace time.Duration) error {
+func (p Process) end(ctx context.Context, grace time.Duration) error {
 	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		if err := p.signal(s); errors.Is(err, os.ErrNotExist) {
 			return nil
@@ -119,13 +119,13 @@ func await(ctx context.Context, limit time.Duration, ok func() bool) bool {
 
 // withEnv finds the living processes of this user whose environment at start
 // had this entry: whatever the practice host started, however far detached.
-func withEnv(entry string) ([]process, error) {
+func withEnv(entry string) ([]Process, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
 	needle := []byte("\x00" + entry + "\x00")
-	var found []process
+	var found []Process
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(d.Name())
 		if err != nil || pid == os.Getpid() {

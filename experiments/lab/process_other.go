@@ -14,16 +14,17 @@ var errSystem = errors.New("the practice host needs Linux: it tells its processe
 
 func supported() error { return errSystem }
 
-type process struct {
+// Process is one process, told apart from a later one with the same number.
+type Process struct {
 	BootID     string `json:"boot_id"`
 	PID        int    `json:"pid"`
 	StartTicks uint64 `json:"start_ticks"`
 }
 
-func self() (process, error)                                      { return process{}, errSystem }
-func identify(int) (process, error)                               { return process{}, errSystem }
-func (p process) alive() bool                                     { return false }
-func (p process) end(context.Context, time.Duration) error        { return errSystem }
+func self() (Process, error)                                      { return Process{}, errSystem }
+func identify(int) (Process, error)                               { return Process{}, errSystem }
+func (p Process) alive() bool                                     { return false }
+func (p Process) end(context.Context, time.Duration) error        { return errSystem }
 func endAll(context.Context, string, time.Duration) error         { return errSystem }
 func lockFile(string) (f *os.File, held bool, err error)          { return nil, false, errSystem }
 func await(context.Context, time.Duration, func() bool) (ok bool) { return false }

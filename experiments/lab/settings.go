@@ -40,6 +40,11 @@ type Settings struct {
 	CycleNoise   float64 `json:"cycle_noise_pct"`   // standard deviation of one factor per cycle
 	LaunchNoise  float64 `json:"launch_noise_pct"`  // standard deviation of one factor per server start
 
+	// Behind is how far a server may be behind the wall clock before it gives
+	// up catching up and sets its clock anew; it is not scaled. On a machine
+	// with more work than cores a higher value keeps the mean cycle right.
+	Behind float64 `json:"behind_ms"`
+
 	Load     float64   `json:"load_ms"` // loading of weights
 	Failures []Failure `json:"failures"`
 }
@@ -114,7 +119,7 @@ func (s Settings) Validate() error {
 		{"nccl_verify_ms", s.NCCLVerify, false}, {"nccl_plain_ms", s.NCCLPlain, false},
 		{"sync_cost_ms", s.SyncCost, false}, {"context_slope_pct", s.ContextSlope, false},
 		{"cycle_noise_pct", s.CycleNoise, false}, {"launch_noise_pct", s.LaunchNoise, false},
-		{"load_ms", s.Load, false},
+		{"behind_ms", s.Behind, true}, {"load_ms", s.Load, false},
 	} {
 		if f.v < 0 || math.IsNaN(f.v) || math.IsInf(f.v, 0) || (f.positive && f.v == 0) {
 			return fmt.Errorf("lab setting %s: %v is not a usable number", f.name, f.v)

@@ -33,7 +33,7 @@ class Wall:
 wall = Wall()
 settings = lab_settings.load()
 timing = Timing(settings)
-device = lab_device.Device(timing.sync_cost, wall)
+device = lab_device.Device(timing.sync_cost, settings.behind_ms, wall)
 lab_device.use(device)
 args = prepare_server_args(
     "--model-path m --speculative-algorithm EAGLE3 --speculative-eagle-topk 1 --speculative-num-steps".split() + [str(steps)]

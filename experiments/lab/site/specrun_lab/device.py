@@ -10,8 +10,6 @@ import time
 
 # The last stretch of a wait is spun: a sleep may end late by more than this stretch takes.
 SPIN = 0.0003
-# Further behind than this, the process was stopped or starved; catching up would squeeze later cycles.
-BEHIND = 0.050
 # A wait that leaves this much is long enough to do what was put off until the device works.
 ROOM = 0.0005
 
@@ -33,12 +31,15 @@ class Wall:
 class Device:
     """One stream of device work and the host that feeds it. One thread uses it; times are milliseconds.
 
-    sync_cost is what a synchronize costs on top of waiting for the device.
+    sync_cost is what a synchronize costs on top of waiting for the device. When the process is further
+    behind than `behind`, it was stopped or starved, and the clock is set anew: catching up would squeeze
+    the cycles that follow.
     """
 
-    def __init__(self, sync_cost=0.0, wall=None):
+    def __init__(self, sync_cost=0.0, behind=50.0, wall=None):
         self.wall = wall or Wall()
         self.sync_cost = sync_cost
+        self._behind = behind / 1000.0
         self.clock = self.tail = self.wall.now()
         self.resets = 0
         self.behind_ms = 0.0  # how far behind at the last reset
@@ -90,7 +91,7 @@ class Device:
     def _advance(self, deadline):
         self.clock = deadline
         behind = self.wall.now() - deadline
-        if behind > BEHIND:
+        if behind > self._behind:
             self.resets += 1
             self.behind_ms = behind * 1000.0
             self.clock += behind

@@ -55,7 +55,7 @@ class Scheduler:
         self.link = link
         self.log = log
         self.timing = Timing(settings)
-        self.device = lab_device.Device(self.timing.sync_cost)
+        self.device = lab_device.Device(self.timing.sync_cost, settings.behind_ms)
         lab_device.use(self.device)
         self.tp_worker = TpModelWorker(server_args, 0, 0, self.device, self.timing)
         self.draft_worker = None
