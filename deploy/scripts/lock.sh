@@ -111,7 +111,8 @@ lock_take() {
 		mkdir "$mine" 2>/dev/null && made=yes
 		[ "$made" = yes ] || [ -d "$mine" ] || fail 73 unwritable "path $mine"
 		[ "$made" = yes ] || continue
-		lock_own "$2" || fail 73 unwritable "path $mine"
+		# Gone again: it was taken for abandoned while we stood still.
+		lock_own "$2" 2>/dev/null || [ ! -d "$mine" ] || fail 73 unwritable "path $mine"
 		lock_look
 		if [ "$contested" = no ]; then
 			held="$1/lock.$((below + 1)) $held"
@@ -166,7 +167,7 @@ lock_own() {
 	printf '%s\n' "$session" >"$mine/session" || return 1
 	printf '%s\n' "$user" >"$mine/user" || return 1
 	printf '%s\n' "$1" >"$mine/what" || return 1
-	printf '%s\n' "$tx" >"$mine/tx" || return 1
+	printf '%s\n' "$tx $leftovers" >"$mine/tx" || return 1
 	printf '%s\n' "$$" >"$mine/pid" || return 1
 }
 
@@ -184,13 +185,13 @@ lock_look() {
 	contested=no
 }
 
-# lock_forget N: removes generations up to N, which no longer count. The
-# transaction of one that was never released goes into orphans.
+# lock_forget N: removes generations up to N, which no longer count. What one
+# had staged whose owner died with it goes into orphans.
 lock_forget() {
 	for generation in "$lock"/lock.*; do
 		[ "${generation##*/lock.}" -le "$1" ] || continue
 		value "$generation/tx"
-		[ -e "$generation/released" ] || orphans="$orphans $value"
+		[ -e "$generation/released" ] || [ ! -e "$generation/pid" ] || orphans="$orphans $value"
 		rm -rf "$generation"
 	done
 }
