@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -89,7 +90,7 @@ func askSSH(ctx context.Context, name string, o AliasOptions) ([]byte, error) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	switch {
-	case errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("ssh_config of %s: %w", name, ErrNoSSH)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("ssh_config of %s: %w", name, context.Cause(ctx))

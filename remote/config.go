@@ -82,6 +82,9 @@ func (c Config) hostPort() string { return net.JoinHostPort(c.Address, strconv.I
 // "name:port". Never the connection's remote address: through a jump host that
 // is 0.0.0.0:0.
 func (c Config) keyName() string {
+	if strings.HasPrefix(c.HostKeyAlias, "[") { // "[name]:port", as in known_hosts
+		return c.HostKeyAlias
+	}
 	if c.HostKeyAlias != "" {
 		return net.JoinHostPort(c.HostKeyAlias, "22")
 	}
@@ -177,8 +180,14 @@ func (c Config) hop(ctx context.Context, name string) (hop Config, jump []string
 	if user == "" {
 		hop.User = "" // the alias's, not the target's
 	}
-	hop.AgentSocket, hop.IdentitiesOnly = c.AgentSocket, false
+	// The hop's own keys first; those of the target often serve there, too.
+	hop.IdentityFiles, hop.IdentitiesOnly = nil, false
 	alias.Fill(&hop)
+	for _, f := range c.IdentityFiles {
+		if !slices.Contains(hop.IdentityFiles, f) {
+			hop.IdentityFiles = append(slices.Clip(hop.IdentityFiles), f)
+		}
+	}
 	if hop.User == "" {
 		hop.User = c.User
 	}

@@ -55,6 +55,22 @@ func (d *sshDriver) connection(ctx context.Context) (*sshConn, error) {
 	return conn, nil
 }
 
+// on runs f on the live connection, and once more on a new one when it finds
+// the connection dead: for f that does nothing but open a channel.
+func (d *sshDriver) on(ctx context.Context, f func(*sshConn) error) error {
+	for try := 0; ; try++ {
+		conn, err := d.connection(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(conn)
+		if try > 0 || ctx.Err() != nil || !errors.Is(err, ErrLost) {
+			return err
+		}
+		conn.shut(err)
+	}
+}
+
 func (d *sshDriver) close() error {
 	d.mu.Lock()
 	conn := d.conn
@@ -68,55 +84,61 @@ func (d *sshDriver) close() error {
 	return nil
 }
 
-func (d *sshDriver) files(ctx context.Context) (fileOps, func(), error) {
-	conn, err := d.connection(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return conn.sftp.use(ctx)
+func (d *sshDriver) files(ctx context.Context) (ops fileOps, done func(), err error) {
+	err = d.on(ctx, func(c *sshConn) error {
+		ops, done, err = c.sftp.use(ctx)
+		return err
+	})
+	return ops, done, err
 }
 
 func (d *sshDriver) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network != "tcp" {
 		return nil, fmt.Errorf("%s: connect to %s: network %q is not supported", d.c.Name, addr, network)
 	}
-	conn, err := d.connection(ctx)
-	if err != nil {
-		return nil, err
-	}
+	var c net.Conn
+	err := d.on(ctx, func(conn *sshConn) (err error) {
+		c, err = conn.dial(ctx, network, addr)
+		return err
+	})
+	return c, err
+}
+
+func (c *sshConn) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	op := "connect to " + addr
-	ctx, cancel := context.WithTimeoutCause(ctx, d.c.ChannelTimeout, &TimeoutError{Host: d.c.Name, Op: op, After: d.c.ChannelTimeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.c.ChannelTimeout, &TimeoutError{Host: c.c.Name, Op: op, After: c.c.ChannelTimeout})
 	defer cancel()
-	c, err := conn.client().DialContext(ctx, network, addr)
+	to, err := c.client().DialContext(ctx, network, addr)
 	if err == nil {
-		return c, nil
+		return to, nil
 	}
 	var refused *ssh.OpenChannelError
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%s: %s: %w", d.c.Name, op, context.Cause(ctx))
+		return nil, fmt.Errorf("%s: %s: %w", c.c.Name, op, context.Cause(ctx))
 	case errors.As(err, &refused) && refused.Reason == ssh.Prohibited:
-		return nil, &Error{Host: d.c.Name, Op: op, Kind: syscall.EACCES, Err: err,
+		return nil, &Error{Host: c.c.Name, Op: op, Kind: syscall.EACCES, Err: err,
 			Next: "the server forbids forwarding: set AllowTcpForwarding in its sshd_config"}
 	case errors.As(err, &refused):
-		return nil, &Error{Host: d.c.Name, Op: op, Kind: syscall.ECONNREFUSED, Err: err}
+		return nil, &Error{Host: c.c.Name, Op: op, Kind: syscall.ECONNREFUSED, Err: err}
 	}
-	return nil, conn.lostError(op, err)
+	return nil, c.lostError(op, err)
 }
 
 // start opens a session and sends the exec line without waiting for its
 // confirmation, which would cost a round trip: that the script began is seen
 // by its mark. A server that refuses the line shows by the script's timeout.
 func (d *sshDriver) start(ctx context.Context, line string, urgent bool) (process, error) {
-	conn, err := d.connection(ctx)
-	if err != nil {
-		return nil, err
+	how := patient
+	if urgent {
+		how = pressing
 	}
-	if !urgent {
-		return conn.start(ctx, line, patient)
-	}
-	p, err := conn.start(ctx, line, pressing)
-	if !errors.Is(err, ErrTooManySessions) {
+	var p process
+	err := d.on(ctx, func(conn *sshConn) (err error) {
+		p, err = conn.start(ctx, line, how)
+		return err
+	})
+	if !urgent || !errors.Is(err, ErrTooManySessions) {
 		return p, err
 	}
 	// The server takes no second session on this connection: on another.

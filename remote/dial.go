@@ -170,11 +170,8 @@ func classify(c Config, op string, conn *bannerConn, keys *hostKeys, ring *keyri
 		// PerSourcePenalties: each further try makes it longer.
 		e.Err = fmt.Errorf("it said %q", said)
 		e.Next = "the server has blocked this address for a while after failed logins: wait some minutes"
-	case !banner && (gone || strings.Contains(said, "MaxStartups")):
+	case !banner && (gone && said == "" || strings.Contains(said, "MaxStartups")):
 		e.Kind = ErrThrottled
-		if said != "" {
-			e.Err = fmt.Errorf("it said %q", said)
-		}
 		e.Next = "the server limits connections that are logging in (MaxStartups), or refuses this address: try again later"
 	case !banner && said != "":
 		e.Err = fmt.Errorf("no SSH server: it said %q", said)
