@@ -114,6 +114,7 @@ func TestAccuracy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Behind = 1000 // other tests may take this machine's cores
 	other := s
 	other.DraftStep, other.Acceptance = 0.2, []float64{0.9, 0.9, 0.9, 0.9} // here four steps are best
 	for _, c := range []struct {
@@ -155,9 +156,11 @@ func TestAccuracy(t *testing.T) {
 			near(t, "accept length", accept, c.settings.AcceptLength(c.steps), 0.02)
 			near(t, "tok/s", rate, 1000*c.settings.AcceptLength(c.steps)/c.want, 0.03)
 			if c.patch == "profiling-v3" {
-				near(t, "draft", got.mean(got.Draft), 2.15, 0.1)
-				near(t, "verify", got.mean(got.Verify), 18.95, 0.02)
-				near(t, "extend", got.mean(got.Extend), 0.95, 0.15)
+				// Wide enough for a machine with other work, and far from 0.5 and 0.2
+				// without synchronize; TestCycle has the exact ones.
+				near(t, "draft", got.mean(got.Draft), 2.15, 0.4)
+				near(t, "verify", got.mean(got.Verify), 18.95, 0.05)
+				near(t, "extend", got.mean(got.Extend), 0.95, 0.4)
 			}
 		})
 	}
