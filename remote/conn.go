@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -95,6 +96,11 @@ func (d *sshDriver) files(ctx context.Context) (ops fileOps, done func(), err er
 func (d *sshDriver) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network != "tcp" {
 		return nil, fmt.Errorf("%s: connect to %s: network %q is not supported", d.c.Name, addr, network)
+	}
+	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" {
+		return nil, fmt.Errorf("%s: connect to %s: not host:port", d.c.Name, addr)
+	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return nil, fmt.Errorf("%s: connect to %s: port %q is not a number", d.c.Name, addr, port)
 	}
 	var c net.Conn
 	err := d.on(ctx, func(conn *sshConn) (err error) {

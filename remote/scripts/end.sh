@@ -24,14 +24,22 @@ members() {
 
 pause() { sleep 0.1 || sleep 1; }
 
-# signal NAME TENTHS: to all members, then waits for them to go.
+# signal NAME TENTHS: to each member once, then waits for them to go. A shell
+# may have started a child while we looked, and waits for that one before it
+# runs its own trap: so newcomers are told, too.
 signal() {
 	tenths=0
+	told=' '
 	while :; do
 		members
 		[ -n "$left" ] || return 0
-		# shellcheck disable=SC2086
-		[ "$tenths" -gt 0 ] || kill -s "$1" -- $left
+		for pid in $left; do
+			case $told in
+			*" $pid "*) ;;
+			*) kill -s "$1" -- "$pid" ;;
+			esac
+			told="$told$pid "
+		done
 		[ "$tenths" -lt "$2" ] || return 1
 		pause
 		tenths=$((tenths + 1))

@@ -18,8 +18,8 @@ specrun_begin() {
 }
 
 specrun_end() {
-	trap - EXIT
 	trap '' HUP INT TERM
+	trap - EXIT
 	set +e
 	cleanup "$1"
 	printf '\n%s end %s\n' "$specrun_marker" "$1"
