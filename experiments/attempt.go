@@ -268,7 +268,7 @@ func (a *attempt) undoAll(ctx context.Context) error {
 func (a *attempt) close(ctx context.Context, state record.LaunchState) error {
 	ctx, cancel := a.x.cleaning(ctx)
 	defer cancel()
-	if a.state.LogPath != "" {
+	if a.state.Phase == server.Running || a.state.Phase == server.Exited { // else there is no log
 		if err := a.x.patiently(ctx, func() error { return a.attachLog(ctx) }); err != nil {
 			return &fatalError{err}
 		}

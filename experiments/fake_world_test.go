@@ -224,7 +224,7 @@ func (f fakeServers) Look(_ context.Context, id string) (server.State, error) {
 	}
 	s, ok := f.w.servers[id]
 	if !ok {
-		return server.State{Launch: id, Phase: server.Absent, ExitCode: -1}, nil
+		return server.State{Launch: id, Phase: server.Absent, ExitCode: -1, LogPath: path.Join("/state/runs", id, "server.log")}, nil
 	}
 	return server.State{Launch: id, Phase: s.phase, Identity: s.identity, Stopped: s.stopped, ExitCode: s.code, LogPath: path.Join("/state/runs", id, "server.log"), LogSize: int64(s.log.Len())}, nil
 }
@@ -295,7 +295,7 @@ func (f fakeServers) ReadAt(_ context.Context, file string, p []byte, off int64)
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	s, ok := f.w.servers[path.Base(path.Dir(file))]
-	if !ok {
+	if !ok || s.phase == server.Absent {
 		return 0, 0, errors.New("no such file")
 	}
 	text := s.log.String()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"specrun/deploy/server"
 	"specrun/experiments/record"
 )
 
@@ -61,16 +62,16 @@ func (a *attempt) window(ctx context.Context, from, to int64) ([]byte, int64, er
 // tail is the end of the server's log, "" when it cannot be read: it only adds
 // to an error that is known already.
 func (a *attempt) tail(ctx context.Context) string {
-	if a.state.LogPath == "" {
+	if a.state.Phase != server.Running && a.state.Phase != server.Exited {
 		return ""
 	}
-	s := a.x.host.Server
-	_, size, err := s.ReadAt(ctx, a.state.LogPath, make([]byte, 1), 0)
+	host := a.x.host.Server
+	_, size, err := host.ReadAt(ctx, a.state.LogPath, make([]byte, 1), 0)
 	if err != nil {
 		return ""
 	}
 	from := max(0, size-tailBytes)
-	text, err := io.ReadAll(&hostFile{ctx: ctx, server: s, path: a.state.LogPath, at: from, upTo: size})
+	text, err := io.ReadAll(&hostFile{ctx: ctx, server: host, path: a.state.LogPath, at: from, upTo: size})
 	if err != nil {
 		return ""
 	}
