@@ -51,7 +51,7 @@ soak: prereqs quick
 
 ## bench: the ratios against the peers, each from one run
 bench: prereqs build
-	@for s in docs/bench/*.sh; do echo "== $$s"; bash $$s || exit 1; done
+	@for s in docs/bench/*.py; do echo "== $$s"; python3 $$s || exit 1; done
 
 ## lint: gofmt, go vet, staticcheck
 lint:

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"specrun/deploy"
+	"specrun/patches"
+)
+
+// deployFlags are what apply and rollback have in common.
+type deployFlags struct {
+	specFile   string
+	dryRun     bool
+	force      bool
+	allowDirty bool
+	take       bool
+}
+
+func (f *deployFlags) register(c *cobra.Command) {
+	c.Flags().StringVarP(&f.specFile, "file", "f", "", "experiment `FILE` whose server.python, env and cwd are meant")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and its diff, write nothing on the host")
+	c.Flags().BoolVar(&f.force, "force", false, "overwrite content that is not ours, keeping it as a blob on the host")
+	c.Flags().BoolVar(&f.allowDirty, "allow-dirty", false, "also patch files of a source checkout that have uncommitted changes")
+	c.Flags().BoolVar(&f.take, "take", false, "end another specrun's script that holds the lock, then go on")
+}
+
+func newApplyCommand(a *app) *cobra.Command {
+	var f deployFlags
+	c := &cobra.Command{
+		Use:   "apply PATCH...",
+		Short: "Put patches into the engine's files on a host",
+		Long: `Put patches into the files that the server's own interpreter imports. The change is
+one transaction: each file is old or new whatever happens, and after the next
+specrun command all of them are. Every byte can be put back with rollback, also
+from another machine. Running servers keep the code they loaded; restart them.
+
+What is applied already is reported and left alone.` + exitStatus(exitOK, exitFailed, exitUsage, exitConflict, exitUnreachable, exitLocked, exitRollbackFailed),
+		Example: `  specrun apply profiling-v4 --host kimi-8gpu
+  specrun apply profiling-v4 --host kimi-8gpu --dry-run`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			add, err := a.lookupPatches(args)
+			if err != nil {
+				return err
+			}
+			return a.runDeploy(c.Context(), f, add, deploy.Change{Add: add})
+		},
+	}
+	f.register(c)
+	return c
+}
+
+func newRollbackCommand(a *app) *cobra.Command {
+	var f deployFlags
+	c := &cobra.Command{
+		Use:   "rollback [PATCH...]",
+		Short: "Put every byte back",
+		Long: `Take patches out of the engine's files again; without names all of them, so that
+every file that specrun ever changed on the host has its pristine bytes. The
+patches are kept whole on the host, so any specrun can undo any other's work.
+Content that someone else wrote is not overwritten without --force, and then it
+is kept as a blob.` + exitStatus(exitOK, exitFailed, exitUsage, exitConflict, exitUnreachable, exitLocked, exitRollbackFailed),
+		Example: `  specrun rollback --host kimi-8gpu
+  specrun rollback profiling-v4 --host kimi-8gpu --dry-run`,
+		RunE: func(c *cobra.Command, args []string) error {
+			library, err := patches.Library()
+			if err != nil {
+				return err
+			}
+			return a.runDeploy(c.Context(), f, library, deploy.Change{Remove: args, RemoveAll: len(args) == 0})
+		},
+	}
+	f.register(c)
+	return c
+}
+
+// runDeploy makes the change on every host and prints what became of each file.
+func (a *app) runDeploy(ctx context.Context, f deployFlags, known []*patches.Patch, change deploy.Change) error {
+	if f.force && !f.dryRun {
+		if err := a.confirm("content that is not specrun's may be overwritten (a copy stays on the host)"); err != nil {
+			return err
+		}
+	}
+	if f.take && !f.dryRun {
+		if err := a.confirm("another specrun's script may be ended"); err != nil {
+			return err
+		}
+	}
+	var mu sync.Mutex
+	return a.eachHost(ctx, func(ctx context.Context, c *connection) error {
+		spec, _, err := a.optionalSpec(f.specFile, c.entry)
+		if err != nil {
+			return err
+		}
+		plan, outcome, err := deploy.Do(ctx, c.Host, c.where(a, spec), change, deploy.DoOptions{
+			Options: deploy.Options{Force: f.force, AllowDirty: f.allowDirty},
+			ApplyOptions: deploy.ApplyOptions{Take: f.take, OnEvent: func(e deploy.Event) {
+				a.progress("%s: %s %s", c.Name(), e.Step, e.Detail)
+			}},
+			DryRun: f.dryRun,
+		})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if f.dryRun {
+			a.printPlan(c.Name(), plan)
+			return nil
+		}
+		a.printOutcome(c.Name(), plan, outcome)
+		return nil
+	})
+}
+
+func (a *app) printPlan(host string, p *deploy.Plan) {
+	if a.flags.json {
+		a.line("plan", p)
+		return
+	}
+	if p.Empty() {
+		a.printf("%s: nothing to change\n", host)
+	}
+	for _, f := range p.Files {
+		a.printf("%s: would %s %s: %s -> %s\n", host, f.Action, f.Path, stackName(f.Before), stackName(f.After))
+	}
+	a.printf("%s", p.Diff())
+	for _, n := range p.Notes {
+		a.note("%s: note: %s", host, n)
+	}
+}
+
+func (a *app) printOutcome(host string, p *deploy.Plan, o *deploy.Outcome) {
+	if a.flags.json {
+		a.line("outcome", o)
+		return
+	}
+	if o.Recovered != nil {
+		for _, tx := range o.Recovered.Transactions {
+			a.note("%s: an earlier command had been cut off: taken %s, %s", host, tx.Result, strings.Join(tx.Paths, ", "))
+		}
+	}
+	for _, f := range o.Changed {
+		a.printf("%s: %s %s: %s -> %s\n", host, past(f.Action), f.Path, stackName(f.Before), stackName(f.After))
+	}
+	for _, f := range o.Kept {
+		a.printf("%s: unchanged %s: %s\n", host, f.Path, stackName(f.After))
+	}
+	if len(o.Changed)+len(o.Kept) == 0 {
+		a.printf("%s: nothing to change\n", host)
+	}
+	if len(o.Changed) > 0 && !o.Durable {
+		a.note("%s: note: the host could not say that the new content is on its disk", host)
+	}
+	for _, n := range append(p.Notes, o.Notes...) {
+		a.note("%s: note: %s", host, n)
+	}
+	for _, live := range o.Live {
+		a.note("%s: process %d (%s) still runs the code that it loaded before: restart it", host, live.PID, strings.Join(live.Argv, " "))
+	}
+}
+
+func past(action deploy.Action) string {
+	switch action {
+	case deploy.Patch:
+		return "patched"
+	case deploy.Restore:
+		return "restored"
+	case deploy.Forget:
+		return "forgot"
+	}
+	return string(action)
+}
+
+// stackName shows the patches of a file in words.
+func stackName(stack []string) string {
+	if len(stack) == 0 {
+		return "pristine"
+	}
+	return strings.Join(stack, " + ")
+}

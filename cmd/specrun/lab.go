@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"specrun/experiments/lab"
+)
+
+// labFlags are the settings of lab start.
+type labFlags struct {
+	scale    float64
+	settings string
+	set      []string
+}
+
+func newLabCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "The practice host: try every command with --host lab",
+		Long: `The practice host is a real SSH server on loopback in front of real processes: a
+Python package laid out like SGLang's and a stand-in server that runs the
+speculative cycle on an emulated device. Patches really apply there, the profiler
+really measures, a synchronizing one really distorts; results are labelled
+simulated. It runs as a process of its own until lab stop.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var f labFlags
+	start := &cobra.Command{
+		Use:   "start",
+		Short: "Start the practice host, or change the settings of the running one",
+		Long: `Start the practice host; one that runs already gets the new settings, which hold
+from the next start of a server on.
+
+SETTINGS
+  ` + strings.Join(lab.SettingNames(), "\n  "),
+		Example: `  specrun lab start
+  specrun lab start --set sync_cost_ms=4.1
+  specrun lab start --scale 0.05`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.runLabStart(c.Context(), f) },
+	}
+	start.Flags().Float64Var(&f.scale, "scale", 0, "multiply all model times by `F`: for tests of behaviour, not of accuracy")
+	start.Flags().StringVar(&f.settings, "settings", "", "JSON `FILE` of settings, over the defaults")
+	start.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of one setting; repeatable")
+	c.AddCommand(start, &cobra.Command{
+		Use: "stop", Short: "Stop the practice host and every process that came from it", Args: cobra.NoArgs,
+		Example: "  specrun lab stop",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runLabStop(c.Context()) },
+	}, &cobra.Command{
+		Use: "status", Short: "Say whether the practice host runs, and how to reach it", Args: cobra.NoArgs,
+		Example: "  specrun lab status",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runLabStatus(c.Context()) },
+	}, &cobra.Command{
+		Use: "serve DIR", Short: "Run the practice host in this process", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			return lab.Serve(c.Context(), lab.Options{Dir: args[0], Python: a.flags.python})
+		},
+	})
+	return c
+}
+
+// labSettings is nil when nothing is to be changed.
+func labSettings(f labFlags) (*lab.Settings, error) {
+	if f.scale == 0 && f.settings == "" && len(f.set) == 0 {
+		return nil, nil
+	}
+	s, err := lab.DefaultSettings()
+	if f.settings != "" {
+		s, err = lab.ReadSettings(f.settings)
+	}
+	if err != nil {
+		return nil, usagef("", "%s", err)
+	}
+	if f.scale != 0 {
+		s.Scale = f.scale
+	}
+	for _, arg := range f.set {
+		name, value, ok := strings.Cut(arg, "=")
+		if !ok {
+			return nil, usagef("write --set NAME=VALUE", "--set %s: no value", arg)
+		}
+		if err := s.Set(name, value); err != nil {
+			return nil, usagef("\"specrun lab start --help\" lists the settings", "--set %s: %s", arg, err)
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return nil, usagef("", "%s", err)
+	}
+	return &s, nil
+}
+
+func (a *app) runLabStart(ctx context.Context, f labFlags) error {
+	settings, err := labSettings(f)
+	if err != nil {
+		return err
+	}
+	self, err := a.executable()
+	if err != nil {
+		return err
+	}
+	dir := a.labDir()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	command := []string{self, "lab", "serve", dir}
+	if a.flags.python != "" {
+		command = append(command, "--python", a.flags.python)
+	}
+	r, started, err := lab.StartDaemon(ctx, lab.DaemonOptions{Dir: dir, Settings: settings, Command: command})
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		a.line("lab", r)
+		return nil
+	}
+	state := "runs already"
+	if started {
+		state = "started"
+	}
+	a.printf("practice host %s: %s@%s port %d (process %d)\n", state, r.Host.User, r.Host.Address, r.Host.Port, r.PID())
+	a.note("next: specrun apply profiling-v4 --host lab")
+	return nil
+}
+
+func (a *app) runLabStop(ctx context.Context) error {
+	stopped, err := lab.Stop(ctx, a.labDir())
+	if err != nil {
+		return err
+	}
+	if stopped {
+		a.printf("practice host stopped\n")
+	} else {
+		a.printf("practice host does not run\n")
+	}
+	return nil
+}
+
+func (a *app) runLabStatus(ctx context.Context) error {
+	r, err := lab.Status(ctx, a.labDir())
+	var absent *lab.NotRunningError
+	if errors.As(err, &absent) {
+		a.printf("practice host does not run\n")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		a.line("lab", r)
+		return nil
+	}
+	a.printf("practice host runs: %s@%s port %d (process %d)\nidentity file %s\nknown hosts   %s\ninterpreter   %s\nstate folder  %s\n",
+		r.Host.User, r.Host.Address, r.Host.Port, r.PID(), r.Host.IdentityFile, r.Host.KnownHosts, r.Host.Python, r.Host.StateDir)
+	return nil
+}

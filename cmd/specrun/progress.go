@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"specrun/experiments"
+	"specrun/experiments/record"
+)
+
+// announce prints a plan: the line every sweep begins with, and all of it for a
+// dry run.
+func (a *app) announce(p *experiments.Plan, full bool) {
+	if a.flags.json {
+		if full {
+			a.line("plan", p)
+		}
+		return
+	}
+	show := a.note
+	if full {
+		show = func(format string, args ...any) { a.printf(format+"\n", args...) }
+	}
+	show("%s on %s: %s", p.Name, p.Host.Name, p.Summary())
+	for _, d := range p.Dropped {
+		show("  dropped %s: breaks the rule %s", d.Cell, d.Rule)
+	}
+	for _, m := range p.Merged {
+		show("  merged %s into %s: %s", m.Cell, cellName(p.Cells[m.Into].Params, p.Cells[m.Into].Baseline), m.Why)
+	}
+	for _, n := range p.Notes {
+		show("  note: %s", n)
+	}
+	if !full {
+		return
+	}
+	for _, l := range p.Launches {
+		var runs []string
+		for _, r := range l.Runs {
+			c := p.Cells[r.Cell]
+			runs = append(runs, fmt.Sprintf("%s repeat %d", cellName(c.Params, c.Baseline), r.Repeat+1))
+		}
+		patches := []string{"none"}
+		if refs := p.Cells[l.Runs[0].Cell].Server.Patches; len(refs) > 0 {
+			patches = patches[:0]
+			for _, ref := range refs {
+				patches = append(patches, ref.Name)
+			}
+		}
+		a.printf("\nlaunch %d, round %d, patches %s: %s\n%s\n", l.N+1, l.Round+1, strings.Join(patches, " + "), strings.Join(runs, ", "), l.Command)
+	}
+}
+
+// cellName shows a cell's parameters in one word each.
+func cellName(p record.Params, baseline bool) string {
+	if baseline {
+		return "baseline"
+	}
+	var parts []string
+	for _, k := range sortedKeys(p) {
+		parts = append(parts, fmt.Sprintf("%s=%v", k, p[k]))
+	}
+	if len(parts) == 0 {
+		return "default"
+	}
+	return strings.Join(parts, " ")
+}
+
+// showProgress is told of every step: a terminal sees the one in progress, and
+// every run that ends is a line.
+func (a *app) showProgress(p experiments.Progress) {
+	name := ""
+	switch {
+	case p.Cell != nil:
+		name = cellName(p.Cell.Params, p.Cell.Baseline)
+	case len(p.Cells) > 0:
+		name = cellName(p.Cells[0].Params, p.Cells[0].Baseline)
+	}
+	head := fmt.Sprintf("[%d/%d] %s", p.Launch, p.Launches, name)
+	if p.Launch == 0 {
+		head = p.Host
+	}
+	switch p.Phase {
+	case experiments.PhaseResult:
+		a.note("%s, round %d: %s", head, p.Round+1, resultText(p.Result))
+	case experiments.PhaseFailed:
+		a.note("%s: %s failed: %s", head, p.Step, p.Message)
+	default:
+		a.progress("%s: %s", head, strings.TrimSpace(p.Step+" "+p.Message))
+		if a.flags.verbose {
+			a.note("%s: %s %s %s", head, p.Step, p.Phase, p.Message)
+		}
+	}
+}
+
+// resultText is one run in a line.
+func resultText(r *record.Result) string {
+	if r.Run.State != record.RunDone {
+		reason, _, _ := strings.Cut(r.Run.Reason, "\n")
+		return fmt.Sprintf("%s (%s): %s", r.Run.State, r.Run.Class, reason)
+	}
+	var parts []string
+	for _, want := range []struct{ metric, name, format string }{
+		{"cycle_total", "TOTAL", "%.2f ms/cyc"}, {"accept_len", "accept length", "%.2f"}, {"output_throughput", "", "%.1f tok/s"},
+	} {
+		for _, m := range r.Metrics {
+			if m.Name == want.metric {
+				parts = append(parts, strings.TrimSpace(want.name+" "+fmt.Sprintf(want.format, m.Value)))
+				break
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}

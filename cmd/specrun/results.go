@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"specrun/experiments/record"
+	"specrun/experiments/report"
+	"specrun/experiments/store"
+	"specrun/experiments/trust"
+)
+
+func newListCommand(a *app) *cobra.Command {
+	var filter store.RunFilter
+	var runs bool
+	c := &cobra.Command{
+		Use:   "list [SWEEP]",
+		Short: "List sweeps, or the runs of one",
+		Long: `List the stored sweeps, newest first; with the id of a sweep, or --runs, list runs.
+An id may be cut to any beginning that fits only one.`,
+		Example: `  specrun list
+  specrun list --runs --label noisy`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runList(c.Context(), args, filter, runs || filter.Label != "")
+		},
+	}
+	c.Flags().BoolVar(&runs, "runs", false, "list runs rather than sweeps")
+	c.Flags().StringVar(&filter.Label, "label", "", "only runs that carry this `LABEL`")
+	c.Flags().StringVar(&filter.Name, "name", "", "only of experiments with this `NAME`")
+	c.Flags().IntVarP(&filter.Limit, "limit", "n", 0, "at most `N`, 0 = all")
+	return c
+}
+
+func (a *app) runList(ctx context.Context, args []string, filter store.RunFilter, runs bool) error {
+	s, err := a.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if len(args) == 1 {
+		if filter.SweepID, err = s.SweepID(ctx, args[0]); err != nil {
+			return err
+		}
+	}
+	if !runs && filter.SweepID == "" {
+		rows, err := s.ListSweeps(ctx, store.SweepFilter{Name: filter.Name, Limit: filter.Limit})
+		if err != nil {
+			return err
+		}
+		if a.flags.json {
+			for _, l := range report.SweepLines(rows) {
+				a.line("sweep", l)
+			}
+			return nil
+		}
+		return a.text(func(w io.Writer) error { return report.WriteSweeps(w, rows) })
+	}
+	rows, err := s.ListRuns(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		for _, l := range report.RunLines(rows) {
+			a.line("run", l)
+		}
+		return nil
+	}
+	return a.text(func(w io.Writer) error { return report.WriteRuns(w, rows) })
+}
+
+func newShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a sweep's table, or all that is stored of a run",
+		Long: `Show a sweep as the table of its cells, or a run with its numbers, labels, checks
+and provenance. "last" is the sweep begun last.`,
+		Example: `  specrun show last
+  specrun show last --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.runShow(c.Context(), args[0]) },
+	}
+}
+
+func (a *app) runShow(ctx context.Context, id string) error {
+	s, err := a.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	sweep, err := a.sweepID(ctx, s, id)
+	if err == nil {
+		return a.showSweep(ctx, s, sweep)
+	}
+	if !errors.Is(err, store.ErrNotFound) || id == lastSweep {
+		return err
+	}
+	run, err := s.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		a.line("run", report.Detail(run))
+		return nil
+	}
+	return a.text(func(w io.Writer) error { return report.WriteRun(w, run, reportOptions()) })
+}
+
+// lastSweep stands for the id of the sweep begun last.
+const lastSweep = "last"
+
+func (a *app) sweepID(ctx context.Context, s *store.Store, id string) (string, error) {
+	if id == lastSweep {
+		return s.LatestSweep(ctx)
+	}
+	return s.SweepID(ctx, id)
+}
+
+// showSweep prints the table of a sweep as it is now.
+func (a *app) showSweep(ctx context.Context, s *store.Store, id string) error {
+	view, err := s.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	summary := report.Summarize(view, reportOptions())
+	if a.flags.json {
+		for _, cell := range summary.Cells {
+			a.line("cell", cell)
+		}
+		return nil
+	}
+	return a.text(summary.WriteTable)
+}
+
+func reportOptions() report.Options {
+	return report.Options{Advice: trust.Advice, CellLabels: trust.AssessCell}
+}
+
+// text writes a rendering of results in one piece.
+func (a *app) text(write func(io.Writer) error) error {
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		return err
+	}
+	a.raw(b.String())
+	return nil
+}
+
+func newDiffCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff RUN RUN",
+		Short: "Show what differs in the provenance of two runs",
+		Long: `Show what differs in the provenance of two runs, by group: code, flags, env,
+patches, packages, host, gpu, workload. What is equal is not shown.`,
+		Example: "  specrun diff k3v7 q2m9",
+		Args:    cobra.ExactArgs(2),
+		RunE:    func(c *cobra.Command, args []string) error { return a.runDiff(c.Context(), args[0], args[1]) },
+	}
+}
+
+func (a *app) runDiff(ctx context.Context, left, right string) error {
+	s, err := a.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l, r, diff, err := s.Diff(ctx, left, right)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		for _, d := range report.DifferenceLines(diff) {
+			a.line("difference", d)
+		}
+		return nil
+	}
+	return a.text(func(w io.Writer) error { return report.WriteDiff(w, l, r, diff) })
+}
+
+func newLogsCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "logs RUN",
+		Short:   "Print the server log kept with a run",
+		Example: "  specrun logs k3v7",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.runLogs(c.Context(), args[0]) },
+	}
+}
+
+func (a *app) runLogs(ctx context.Context, id string) error {
+	s, err := a.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	run, err := s.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	kept := serverLog(run.Artifacts)
+	if kept == nil {
+		return &codedError{code: exitFailed, msg: "run " + run.Run.ID + " has no server log kept", hint: "a run that is still going on has its log on the host: see runs/ in the state folder there"}
+	}
+	if a.flags.json {
+		a.line("log", struct {
+			Run    string `json:"run"`
+			Path   string `json:"path"`
+			SHA256 string `json:"sha256"`
+			Bytes  int64  `json:"bytes"`
+		}{run.Run.ID, kept.Path, kept.SHA256, kept.Bytes})
+		return nil
+	}
+	f, err := os.Open(kept.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(a.stdout, f)
+	return err
+}
+
+func serverLog(artifacts []record.Artifact) *record.Artifact {
+	for _, art := range artifacts {
+		if art.Name == "server.log" {
+			return &art
+		}
+	}
+	return nil
+}

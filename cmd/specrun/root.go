@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"specrun/experiments"
+	"specrun/experiments/lab"
+	"specrun/experiments/record"
+)
+
+// app is one invocation: the outside world, the global flags and the printer.
+type app struct {
+	*env
+	*printer
+	flags   globals
+	started bool                                     // a command's own code was reached: flags and arguments were right
+	demo    *lab.Lab                                 // the practice host of "specrun demo", which runs in this process
+	hook    func(experiments.Boundary, record.Event) // tests end the process in it
+}
+
+// globals are the flags that every command understands; they may stand before
+// the command.
+type globals struct {
+	hosts        []string
+	hostsFile    string
+	store        string
+	python       string
+	workerBinary string
+	json         bool
+	quiet        bool
+	verbose      bool
+	yes          bool
+	acceptNew    bool
+}
+
+// run executes one command line and returns the exit code.
+func run(args []string, e *env) int {
+	a := &app{env: e, printer: &printer{out: e.stdout, err: e.stderr, live: e.stderrTTY}}
+	ctx, caught, stop := a.signals()
+	defer stop()
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.SetIn(e.stdin)
+	err := root.ExecuteContext(ctx)
+	a.done()
+	code := exitCode(err, a.started)
+	if sig := caught(); sig != nil && err != nil {
+		code = 128 + int(sig.(syscall.Signal))
+	}
+	a.report(err, code)
+	return code
+}
+
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels,
+// so that commands undo and save; the second one ends the program at once.
+func (a *app) signals() (context.Context, func() os.Signal, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	var first atomic.Value
+	ended := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case sig := <-ch:
+				if n > 0 {
+					a.note("stopped at once; run \"specrun resume\" or \"specrun status\" to see what is left")
+					os.Exit(128 + int(sig.(syscall.Signal)))
+				}
+				first.Store(sig)
+				a.note("stopping: undoing what is in progress; once more stops at once")
+				cancel()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	caught := func() os.Signal {
+		sig, _ := first.Load().(os.Signal)
+		return sig
+	}
+	return ctx, caught, func() {
+		signal.Stop(ch)
+		close(ended)
+		cancel()
+	}
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "specrun",
+		Short: "Deploy profiling patches to GPU hosts and run experiments on their inference servers",
+		Long: `specrun deploys profiling patches to GPU hosts over SSH and runs experiments on
+the inference servers there. Nothing on a host is ever left half-changed or lost,
+and no number is shown without what it may be trusted for.
+
+Try it without a GPU:   specrun demo`,
+		Example: `  specrun apply profiling-v4 --host kimi-8gpu
+  specrun sweep steps=1..4 --host kimi-8gpu
+  specrun rollback --host kimi-8gpu`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.started = true
+			a.json, a.quiet, a.verbose = a.flags.json, a.flags.quiet, a.flags.verbose
+			a.live = a.live && !a.flags.quiet
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringArrayVar(&a.flags.hosts, "host", nil, "`NAME` from hosts.yaml, ssh_config alias, user@address[:port], local or lab; repeatable")
+	f.StringVar(&a.flags.hostsFile, "hosts-file", "", "`FILE` with hosts (default ./hosts.yaml, then the one in the config folder)")
+	f.StringVar(&a.flags.store, "store", "", "results store: a `PATH` (default ./.specrun/results.db beside a spec)")
+	f.StringVar(&a.flags.python, "python", "", "`PATH` on the host of the interpreter that runs the server")
+	f.StringVar(&a.flags.workerBinary, "worker-binary", "", "`FILE`: the linux build of specrun to push as benchmark client")
+	f.BoolVar(&a.flags.json, "json", false, "print JSON lines")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, only results and errors")
+	f.BoolVarP(&a.flags.verbose, "verbose", "v", false, "say more about what is done")
+	f.BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask before something that is not ours is stopped, overwritten or taken")
+	f.BoolVar(&a.flags.acceptNew, "accept-new", false, "record the key of a host that was never seen before")
+	root.AddGroup(&cobra.Group{ID: "main", Title: "The job:"}, &cobra.Group{ID: "results", Title: "Results:"}, &cobra.Group{ID: "more", Title: "More:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("main", newDemoCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newResumeCommand(a), newRollbackCommand(a))
+	add("results", newListCommand(a), newShowCommand(a), newDiffCommand(a), newLogsCommand(a), newParseCommand(a), newImportCommand(a))
+	add("more", newPatchCommand(a), newLockCommand(a), newLabCommand(a), newSchemaCommand(a), newVersionCommand(a))
+	root.AddCommand(newBenchWorkerCommand(a))
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
+	return root
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"specrun/configs"
+	"specrun/experiments"
+	"specrun/experiments/lab"
+)
+
+// specFile is the experiment file that is read when none is named.
+const specFile = "specrun.yaml"
+
+// optionalSpec finds the experiment file: file (-f), else ./specrun.yaml, else
+// the host entry's, else the practice host's own; nil when there is none. path
+// is "" for the built-in one.
+func (a *app) optionalSpec(file string, host configs.Host) (spec *experiments.Spec, path string, err error) {
+	if file == "" && host.Kind != configs.Lab {
+		if _, err := os.Stat(specFile); err == nil {
+			file = specFile
+		} else {
+			file = host.Spec
+		}
+	}
+	if file == "" && host.Kind == configs.Lab {
+		spec, err := experiments.LoadSpec(lab.SpecName, lab.Spec())
+		return spec, "", err
+	}
+	if file == "" {
+		return nil, "", nil
+	}
+	src, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", usagef("give -f the path of an experiment file", "%s: no such file", file)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	spec, err = experiments.LoadSpec(file, src)
+	return spec, file, err
+}
+
+// requiredSpec is optionalSpec for commands that cannot do without one.
+func (a *app) requiredSpec(file string, host configs.Host) (*experiments.Spec, string, error) {
+	spec, path, err := a.optionalSpec(file, host)
+	if err == nil && spec == nil {
+		err = usagef("write a specrun.yaml (README.md has a complete one), give -f FILE, or set spec: for the host in hosts.yaml",
+			"no experiment file: neither -f, ./%s nor spec: of host %s", specFile, host.Name)
+	}
+	return spec, path, err
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"specrun/experiments/store"
+)
+
+// storePath says where results go: --store, SPECRUN_STORE, beside the spec, or
+// the data folder. spec is the path of a spec file, "" when there is none.
+func (a *app) storePath(spec string) (string, error) {
+	path := a.flags.store
+	if path == "" {
+		path = a.getenv("SPECRUN_STORE")
+	}
+	switch {
+	case strings.HasPrefix(path, "postgres://") || strings.HasPrefix(path, "postgresql://"):
+		return "", usagef("give --store the path of a file", "store %s: this version keeps results in SQLite files only", redactDSN(path))
+	case path != "":
+		return path, nil
+	case spec != "":
+		return filepath.Join(filepath.Dir(spec), ".specrun", "results.db"), nil
+	}
+	if _, err := os.Stat(specFile); err == nil {
+		return filepath.Join(".specrun", "results.db"), nil
+	}
+	if _, err := os.Stat(filepath.Join(".specrun", "results.db")); err == nil {
+		return filepath.Join(".specrun", "results.db"), nil
+	}
+	return filepath.Join(a.dataDir(), "results.db"), nil
+}
+
+func (a *app) openStore(ctx context.Context, spec string) (*store.Store, error) {
+	path, err := a.storePath(spec)
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, path, store.WithClock(a.now))
+}
+
+// readStore opens the store for a command that only reads: it creates nothing.
+func (a *app) readStore(ctx context.Context) (*store.Store, error) {
+	path, err := a.storePath("")
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(ctx, path, store.WithClock(a.now), store.MustExist())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("run an experiment first, or name the store with --store", "there are no results yet: %s does not exist", path)
+	}
+	return s, err
+}
+
+// redactDSN hides the password of a database address.
+func redactDSN(dsn string) string {
+	head, rest, ok := strings.Cut(dsn, "://")
+	if !ok {
+		return dsn
+	}
+	if _, tail, ok := strings.Cut(rest, "@"); ok {
+		return head + "://...@" + tail
+	}
+	return dsn
+}

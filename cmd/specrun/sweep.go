@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"specrun/configs"
+	"specrun/experiments"
+	"specrun/experiments/bench"
+	"specrun/experiments/record"
+	"specrun/experiments/store"
+	"specrun/patches"
+)
+
+// sweepFlags are what sweep and run have in common.
+type sweepFlags struct {
+	specFile   string
+	dryRun     bool
+	rounds     int
+	repeats    int
+	noBaseline bool
+	single     bool // specrun run
+}
+
+func (f *sweepFlags) register(c *cobra.Command) {
+	c.Flags().StringVarP(&f.specFile, "file", "f", "", "experiment `FILE` (default ./specrun.yaml, then the host's)")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each launch, change nothing")
+	c.Flags().IntVar(&f.rounds, "rounds", 0, "launches per cell (default: the spec's)")
+	c.Flags().IntVar(&f.repeats, "repeats", 0, "runs within one launch (default: the spec's)")
+}
+
+func newSweepCommand(a *app) *cobra.Command {
+	var f sweepFlags
+	c := &cobra.Command{
+		Use:   "sweep [KEY=VALUES...]",
+		Short: "Measure every combination of values, with the baseline",
+		Long: `Measure every combination of values: for each launch the patch set of the spec is
+established, the server started with the flags of the cell, benchmarked and
+stopped with proof; at the end the host is as it was found (see after: in the
+spec). A failed run is a result, the other cells go on. Always begins a new sweep;
+resume continues one that was cut off.
+
+VALUES (ends are inclusive)
+  steps=1..4   x=1..9..2   conc=1..256x2   mode=prefill,decode   steps=2
+  steps+draft=1+2,2+3      patches=none,profiling-v4
+KEYS
+  a param, else a flag of the spec; flag.NAME env.NAME bench.NAME patches python` +
+			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
+		Example: `  specrun sweep steps=1..4 --host kimi-8gpu
+  specrun sweep steps=1..4 mode=prefill,decode --host kimi-8gpu --rounds 3
+  specrun sweep steps=1..4 --host kimi-8gpu --dry-run`,
+		RunE: func(c *cobra.Command, args []string) error { return a.runSweep(c.Context(), f, args) },
+	}
+	f.register(c)
+	c.Flags().BoolVar(&f.noBaseline, "no-baseline", false, "leave the baseline cell out")
+	return c
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	f := sweepFlags{single: true}
+	c := &cobra.Command{
+		Use:   "run [KEY=VALUE...]",
+		Short: "Measure one cell",
+		Long: `Measure one cell: the spec's defaults with the values given. As sweep otherwise.` +
+			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
+		Example: "  specrun run steps=2 --host kimi-8gpu",
+		RunE:    func(c *cobra.Command, args []string) error { return a.runSweep(c.Context(), f, args) },
+	}
+	f.register(c)
+	return c
+}
+
+func newResumeCommand(a *app) *cobra.Command {
+	var retry bool
+	c := &cobra.Command{
+		Use:   "resume [SWEEP]",
+		Short: "Go on with a sweep that was cut off",
+		Long: `Go on with a sweep that was cut off, by default the one begun last. What it left
+open on the host is looked at and taken up or cleaned away; runs that ended are
+kept, the missing ones are measured. Nothing but the store is needed.` +
+			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
+		Example: `  specrun resume
+  specrun resume --retry-failed`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.runResume(c.Context(), args, retry) },
+	}
+	c.Flags().BoolVar(&retry, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
+	return c
+}
+
+// hostSweep is a sweep planned for one host.
+type hostSweep struct {
+	entry configs.Host
+	plan  *experiments.Plan
+}
+
+func (a *app) runSweep(ctx context.Context, f sweepFlags, args []string) error {
+	axes, err := experiments.ParseArgs(args)
+	if err != nil {
+		return err
+	}
+	first, specPath, err := a.specBeforeHosts(f.specFile)
+	if err != nil {
+		return err
+	}
+	entries, err := a.hostEntries(ctx, first)
+	if err != nil {
+		return err
+	}
+	var sweeps []hostSweep
+	for _, e := range entries {
+		spec, path, err := a.requiredSpec(f.specFile, e)
+		if err != nil {
+			return err
+		}
+		if specPath == "" {
+			specPath = path
+		}
+		plan, err := a.planFor(ctx, f, spec, e, axes)
+		if err != nil {
+			return err
+		}
+		sweeps = append(sweeps, hostSweep{e, plan})
+	}
+	for _, s := range sweeps {
+		a.announce(s.plan, f.dryRun)
+	}
+	if f.dryRun {
+		return nil
+	}
+	results, err := a.openStore(ctx, specPath)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	return a.executeAll(ctx, results, sweeps)
+}
+
+// specBeforeHosts is the spec whose hosts are meant when no --host is given.
+func (a *app) specBeforeHosts(file string) (*experiments.Spec, string, error) {
+	if len(a.flags.hosts) > 0 {
+		return nil, "", nil
+	}
+	return a.requiredSpec(file, configs.Host{})
+}
+
+// planFor resolves the spec for one host, which is asked for the engine's
+// version: it is part of what a cell is.
+func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec, e configs.Host, axes []experiments.Axis) (*experiments.Plan, error) {
+	engine, err := experiments.Engines(spec.Server.Engine)
+	if err != nil {
+		return nil, err
+	}
+	host := experiments.HostConfig{Name: e.Name, Python: e.Python, Cwd: e.Cwd, StateDir: e.StateDir, Env: e.Env}
+	options := experiments.Options{
+		Axes: axes, Single: f.single, NoBaseline: f.noBaseline, Host: host, Python: a.flags.python,
+		Rounds: f.rounds, Repeats: f.repeats, Renderer: engine,
+		Patches: func(name string) (experiments.PatchRef, error) {
+			p, err := a.patchFor(name, e)
+			if err != nil {
+				return experiments.PatchRef{}, err
+			}
+			return experiments.RefOf(p), nil
+		},
+	}
+	if _, err := experiments.Resolve(spec, options); err != nil {
+		return nil, err // before the host is asked: a wrong spec costs no connection
+	}
+	h, err := a.experimentHost(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	state, err := h.Patcher.Current(ctx, experiments.WhereOf(spec, host, a.flags.python))
+	if err = errors.Join(err, h.Close()); err != nil {
+		return nil, unwrapOne(err)
+	}
+	options.EngineVersion = state.EngineVersion
+	experiment, err := experiments.Resolve(spec, options)
+	if err != nil {
+		return nil, err
+	}
+	return experiments.NewPlan(experiment)
+}
+
+// patchFor refuses patches that only the practice host can run.
+func (a *app) patchFor(name string, e configs.Host) (*patches.Patch, error) {
+	p, err := a.lookupPatch(name)
+	if err == nil && p.LabOnly && e.Kind != configs.Lab {
+		return nil, usagef("use it with --host lab", "patch %s is for the practice host only", name)
+	}
+	return p, err
+}
+
+// experimentHost connects to a host for the executor.
+func (a *app) experimentHost(ctx context.Context, e configs.Host) (*experiments.Host, error) {
+	c, err := a.connect(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	self, err := a.executable()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return experiments.Connect(c.Host, experiments.ConnectOptions{
+		StateDir: e.StateDir,
+		Worker:   bench.FindWorker(self, a.flags.workerBinary),
+		Patches:  a.lookupPatch,
+		Library:  patches.Library,
+	}), nil
+}
+
+func (a *app) deps(results *store.Store, hosts func(context.Context, string) (*experiments.Host, error)) experiments.Deps {
+	return experiments.Deps{
+		Recorder: results, Hosts: hosts, Engines: experiments.Engines, Collect: experiments.Collect,
+		Now: a.now, IDs: a.newID,
+		Getenv: func(name string) (string, bool) {
+			v := a.getenv(name)
+			return v, v != ""
+		},
+		Controller: experiments.Controller(), ControllerGone: experiments.ControllerGone,
+		Version: version, OnEvent: a.showProgress, Hook: a.hook,
+	}
+}
+
+// executeAll runs each host's sweep; hosts run side by side.
+func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hostSweep) error {
+	errs := make([]error, len(sweeps))
+	var printing sync.Mutex
+	var group errgroup.Group
+	for i, s := range sweeps {
+		group.Go(func() error {
+			begin := a.now()
+			hosts := func(ctx context.Context, _ string) (*experiments.Host, error) { return a.experimentHost(ctx, s.entry) }
+			summary, err := experiments.Execute(ctx, a.deps(results, hosts), s.plan, nil)
+			printing.Lock()
+			defer printing.Unlock()
+			errs[i] = a.conclude(ctx, results, summary, err, a.now().Sub(begin))
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return unwrapOne(errors.Join(errs...))
+}
+
+func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
+	results, err := a.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	id, err := a.sweepToResume(ctx, results, args, retry)
+	if err != nil {
+		return err
+	}
+	begin := a.now()
+	hosts := func(ctx context.Context, name string) (*experiments.Host, error) {
+		e, err := a.entryNamed(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return a.experimentHost(ctx, e)
+	}
+	a.note("resuming sweep %s", id)
+	summary, err := experiments.Resume(ctx, a.deps(results, hosts), id, experiments.ResumeOptions{RetryFailed: retry})
+	return a.conclude(ctx, results, summary, err, a.now().Sub(begin))
+}
+
+// sweepToResume is the named sweep, or the last one that has something left.
+func (a *app) sweepToResume(ctx context.Context, results *store.Store, args []string, retry bool) (string, error) {
+	if len(args) == 1 {
+		return a.sweepID(ctx, results, args[0])
+	}
+	states := []record.SweepState{record.SweepActive, record.SweepInterrupted}
+	if retry {
+		states = append(states, record.SweepIncomplete)
+	}
+	rows, err := results.ListSweeps(ctx, store.SweepFilter{States: states, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", usagef("specrun list shows the sweeps; resume --retry-failed measures failed runs again", "no sweep is left to be continued")
+	}
+	return rows[0].Sweep.ID, nil
+}
+
+// entryNamed finds a host that a stored sweep used.
+func (a *app) entryNamed(ctx context.Context, name string) (configs.Host, error) {
+	if name == labHost {
+		return a.labEntry(ctx)
+	}
+	hosts, err := a.loadHosts()
+	if err != nil {
+		return configs.Host{}, err
+	}
+	return hosts.Resolve(name)
+}
+
+// conclude prints a sweep's table and its closing line, and turns how it ended
+// into an error.
+func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments.Summary, err error, took time.Duration) error {
+	a.printer.done()
+	if s == nil {
+		return err
+	}
+	// The table is shown after an interrupt too: what is stored is stored.
+	if shown := a.showSweep(context.WithoutCancel(ctx), results, s.SweepID); shown != nil {
+		return errors.Join(err, shown)
+	}
+	for _, n := range s.Notes {
+		a.note("note: %s", n)
+	}
+	a.note("sweep %s %s: %d runs done, %d failed, %d missing, %d launches in %s; stored in %s",
+		s.SweepID, s.State, s.Done, s.Failed, s.Missing, s.Launches, took.Round(100*time.Millisecond), results.Path())
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Failed == 0 && s.Missing == 0:
+		return nil
+	case s.Done == 0:
+		return &codedError{code: exitFailed, msg: "no run is done", hint: "specrun list " + s.SweepID + " has the reasons; specrun resume " + s.SweepID + " --retry-failed tries again"}
+	}
+	return &codedError{code: exitPartial, msg: "some runs failed", hint: "specrun list " + s.SweepID + " has the reasons; specrun resume " + s.SweepID + " --retry-failed tries again"}
+}
