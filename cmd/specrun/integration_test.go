@@ -1,0 +1,75 @@
+//go:build integration
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"specrun/experiments/lab"
+)
+
+// TestIntegrationScripts runs testdata/integration with a really built specrun,
+// since a copy of it is pushed to the practice host and runs there.
+func TestIntegrationScripts(t *testing.T) {
+	bin := buildSpecrun(t)
+	p := scriptParams("testdata/integration")
+	setup := p.Setup
+	p.Setup = func(e *testscript.Env) error {
+		if err := setup(e); err != nil {
+			return err
+		}
+		e.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+e.Getenv("PATH"))
+		// One lab a script, ended with it even when the script fails.
+		dir := filepath.Join(e.WorkDir, "lab")
+		e.Setenv("SPECRUN_LAB", dir)
+		e.Defer(func() {
+			if _, err := lab.Stop(t.Context(), dir); err != nil {
+				t.Errorf("stop the practice host: %v", err)
+			}
+		})
+		return nil
+	}
+	p.Cmds["labhosts"] = cmdLabHosts
+	testscript.Run(t, p)
+}
+
+func buildSpecrun(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "specrun")
+	cmd := exec.Command("go", "build", "-o", bin, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build specrun: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// cmdLabHosts runs "labhosts NAME FILE": it writes a hosts file in which NAME is
+// the running practice host, reached as any other host is.
+func cmdLabHosts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: labhosts NAME FILE")
+	}
+	ts.Check(ts.Exec("specrun", "lab", "status", "--json"))
+	var running struct{ Host lab.Host }
+	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	ts.Check(json.Unmarshal([]byte(line), &running))
+	h := running.Host
+	text := fmt.Sprintf("hosts:\n  %s:\n    address: %q\n    user: %q\n    port: %d\n    identity_file: %q\n    known_hosts: %q\n    python: %q\n    state_dir: %q\n    cwd: %q\n    env:\n",
+		args[0], h.Address, h.User, h.Port, h.IdentityFile, h.KnownHosts, h.Python, h.StateDir, h.Cwd)
+	for _, k := range sortedKeys(h.Env) {
+		text += fmt.Sprintf("      %s: %q\n", k, h.Env[k])
+	}
+	if len(h.Env) == 0 {
+		text = strings.TrimSuffix(text, "    env:\n")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
+}
