@@ -1,8 +1,10 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,28 +13,35 @@ import (
 // Controller names this process so that another one on the same machine can
 // tell whether it still lives: user-visible, one line.
 func Controller() string {
-	return fmt.Sprintf("%s/%s/%d/%s", hostname(), bootID(), os.Getpid(), startOf(os.Getpid()))
+	return controllerName(os.Getpid(), hostname(), bootID(), startOf(os.Getpid()))
 }
+
+func controllerName(pid int, host, boot, start string) string {
+	return fmt.Sprintf("pid %d on %s [%s %s]", pid, host, boot, start)
+}
+
+var controllerText = regexp.MustCompile(`^pid ([0-9]+) on (\S+) \[(\S*) (\S*)\]$`)
 
 // ControllerGone says that the named controller is known to have ended: it ran
 // on this machine and its process is not there any more, or the machine has
 // started anew since. False when that cannot be known.
 func ControllerGone(controller string) bool {
-	parts := strings.Split(controller, "/")
-	if len(parts) != 4 || parts[0] != hostname() {
+	m := controllerText.FindStringSubmatch(controller)
+	if m == nil || m[2] != hostname() {
 		return false
 	}
-	if parts[1] != bootID() {
-		return parts[1] != "" && bootID() != ""
+	boot, start := m[3], m[4]
+	if boot != bootID() {
+		return boot != "" && bootID() != ""
 	}
-	pid, err := strconv.Atoi(parts[2])
+	pid, err := strconv.Atoi(m[1])
 	if err != nil || pid <= 0 {
 		return false
 	}
-	if err := syscall.Kill(pid, 0); err == syscall.ESRCH {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return true
 	}
-	return parts[3] != "" && startOf(pid) != "" && startOf(pid) != parts[3]
+	return start != "" && startOf(pid) != "" && startOf(pid) != start
 }
 
 func hostname() string {
@@ -40,7 +49,7 @@ func hostname() string {
 	if err != nil {
 		return "unknown"
 	}
-	return strings.ReplaceAll(name, "/", "_")
+	return strings.Join(strings.Fields(name), "_")
 }
 
 // bootID is "" where the system does not tell (darwin).

@@ -270,12 +270,12 @@ func TestController_KnowsTheDead(t *testing.T) {
 	if self := Controller(); ControllerGone(self) {
 		t.Errorf("%s is said to be gone", self)
 	}
-	for _, id := range []string{"", "elsewhere/b/1/2", "a/b/c/d"} {
+	for _, id := range []string{"", "pid 1 on elsewhere [b 2]", "a/b/c/d"} {
 		if ControllerGone(id) {
 			t.Errorf("%q is said to be gone", id)
 		}
 	}
-	if other := hostname() + "/" + bootID() + "/999999999/1"; !ControllerGone(other) {
+	if other := controllerName(999999999, hostname(), bootID(), "1"); !ControllerGone(other) {
 		t.Errorf("%s is said to live", other)
 	}
 }

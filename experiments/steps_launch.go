@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"specrun/deploy/server"
@@ -285,6 +285,9 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if key := checked.Effective["api_key"]; key != "" && key != "null" {
+		checked.Effective["api_key"] = redacted
+	}
 	a.facts = launchFacts{Checked: checked, Argv: a.rec.Argv, Environ: redact(environ, a.cfg.Secrets), Host: facts}
 	for _, m := range checked.Mismatches {
 		a.progress(stepCheck, PhaseNote, m.String())
@@ -295,16 +298,15 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 // redacted stands for a value that must not be stored.
 const redacted = "(not stored)"
 
+// secretName fits what is named like a secret: HF_TOKEN, AWS_SECRET_ACCESS_KEY,
+// but not TOKENIZERS_PARALLELISM.
+var secretName = regexp.MustCompile(`(?i)(^|_)(token|secret|passwd|password|credentials?|(api|access|private)_key)($|_)`)
+
 // redact hides secrets: those the spec names, and what is named like one.
 func redact(env, secrets map[string]string) map[string]string {
 	out := make(map[string]string, len(env))
 	for name, value := range env {
-		_, secret := secrets[name]
-		upper := strings.ToUpper(name)
-		for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"} {
-			secret = secret || strings.Contains(upper, word)
-		}
-		if secret && value != "" {
+		if _, secret := secrets[name]; value != "" && (secret || secretName.MatchString(name)) {
 			value = redacted
 		}
 		out[name] = value
