@@ -17,7 +17,7 @@ import (
 type remotePatcher struct {
 	h    RemoteHost
 	o    ConnectOptions
-	seen map[string]PatchState // by interpreter, for what a plan does not say
+	seen map[string]PatchState // by where, for what a plan does not say
 	// stateDir is where the host keeps the blobs of patches; "" until seen.
 	stateDir string
 }
@@ -53,7 +53,7 @@ func (p *remotePatcher) unchanged(ctx context.Context, s PatchState) (bool, erro
 
 // Current implements Patcher.
 func (p *remotePatcher) Current(ctx context.Context, w Where) (PatchState, error) {
-	if seen, ok := p.seen[w.Python]; ok {
+	if seen, ok := p.seen[w.key()]; ok {
 		same, err := p.unchanged(ctx, seen)
 		if err != nil {
 			return PatchState{}, err
@@ -92,7 +92,7 @@ func (p *remotePatcher) Current(ctx context.Context, w Where) (PatchState, error
 		}
 		s.Unsound = firstOf(strings.Join(bad, "; "), "an open transaction")
 	}
-	p.seen[w.Python] = s
+	p.seen[w.key()] = s
 	return s, nil
 }
 
@@ -111,7 +111,7 @@ func (p *remotePatcher) Ensure(ctx context.Context, w Where, set []PatchRef) (Pa
 	if err != nil {
 		return PatchState{}, err
 	}
-	s := p.seen[w.Python]
+	s := p.seen[w.key()]
 	s.Patches, s.Unsound = slices.Clone(set), ""
 	s.Files = slices.Clone(s.Files)
 	for _, f := range plan.Files {
@@ -128,7 +128,7 @@ func (p *remotePatcher) Ensure(ctx context.Context, w Where, set []PatchRef) (Pa
 		s.Files[i] = now
 	}
 	p.stateDir = plan.StateDir
-	p.seen[w.Python] = s
+	p.seen[w.key()] = s
 	return s, nil
 }
 

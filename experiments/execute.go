@@ -25,7 +25,7 @@ type execution struct {
 	attempts  map[string]int    // by slot
 	supersede map[string]string // slot -> failed run that the next attempt replaces
 	found     map[string]foundPatches
-	hostInfo  map[string][]record.Fact // by interpreter
+	hostInfo  map[string][]record.Fact // by interpreter and environment
 	firsts    firsts
 	last      *attempt // the latest launch; what concerns the sweep is noted in its journal
 	launches  int

@@ -141,13 +141,13 @@ func quoteArgv(words []string) string {
 
 // hostFacts asks the host once for each interpreter.
 func (x *execution) hostFacts(ctx context.Context, w Where) ([]record.Fact, error) {
-	if known, ok := x.hostInfo[w.Python]; ok {
+	if known, ok := x.hostInfo[w.key()]; ok {
 		return known, nil
 	}
 	found, err := x.host.Prober.Facts(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("facts of the host: %w", err)
 	}
-	x.hostInfo[w.Python] = found
+	x.hostInfo[w.key()] = found
 	return found, nil
 }

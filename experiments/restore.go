@@ -17,8 +17,8 @@ type foundPatches struct {
 
 // foundPatches remembers the first sight of an interpreter.
 func (x *execution) foundPatches(ev patchEvidence, w Where) {
-	if _, known := x.found[ev.Python]; !known {
-		x.found[ev.Python] = foundPatches{ev.Found, w}
+	if _, known := x.found[w.key()]; !known {
+		x.found[w.key()] = foundPatches{ev.Found, w}
 	}
 }
 
@@ -32,12 +32,10 @@ func (x *execution) recallFound(events []record.Event) error {
 		if err := json.Unmarshal(e.Evidence, &ev); err != nil {
 			return fmt.Errorf("journal of launch %s, event %d: %w", e.LaunchID, e.Seq, err)
 		}
-		for _, c := range x.plan.Cells {
-			if c.Server.Python == ev.Python {
-				x.foundPatches(ev, Where{Python: c.Server.Python, Cwd: c.Server.Cwd, Env: c.Server.HostEnv})
-				break
-			}
+		if ev.Cell < 0 || ev.Cell >= len(x.plan.Cells) {
+			return fmt.Errorf("journal of launch %s, event %d: the plan has no cell %d", e.LaunchID, e.Seq, ev.Cell)
 		}
+		x.foundPatches(ev, x.plan.Cells[ev.Cell].Server.where())
 	}
 	return nil
 }
@@ -53,10 +51,11 @@ func (x *execution) restore(ctx context.Context) error {
 	}
 	ctx, cancel := x.cleaning(ctx)
 	defer cancel()
-	for _, python := range sortedKeys(x.found) {
-		err := x.patiently(ctx, func() error { return x.restoreOne(ctx, x.found[python]) })
+	for _, key := range sortedKeys(x.found) {
+		f := x.found[key]
+		err := x.patiently(ctx, func() error { return x.restoreOne(ctx, f) })
 		if err != nil {
-			return &fatalError{fmt.Errorf("put the patches back for %s: %w", python, err)}
+			return &fatalError{fmt.Errorf("put the patches back for %s: %w", f.where.Python, err)}
 		}
 	}
 	return nil

@@ -23,6 +23,7 @@ type leaseEvidence struct {
 // patchEvidence is recorded before a patch set is changed: what was there is
 // what the end of the sweep goes back to.
 type patchEvidence struct {
+	Cell   int        `json:"cell"` // one that has this interpreter and environment
 	Python string     `json:"python"`
 	Found  []PatchRef `json:"found"`
 	Want   []PatchRef `json:"want"`
@@ -135,16 +136,14 @@ func (a *attempt) undoLease(ctx context.Context) (any, error) {
 	return a.leases, a.x.host.Leases.Release(ctx, a.leases.Names, a.owner())
 }
 
-func (a *attempt) where() Where {
-	return Where{Python: a.cfg.Python, Cwd: a.cfg.Cwd, Env: a.cfg.HostEnv}
-}
+func (a *attempt) where() Where { return a.cfg.where() }
 
 func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
 	state, err := a.x.host.Patcher.Current(ctx, a.where())
 	if err != nil {
 		return Absent, nil, err
 	}
-	ev := patchEvidence{Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
+	ev := patchEvidence{Cell: a.planned.Runs[0].Cell, Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
 	a.x.foundPatches(ev, a.where())
 	if samePatches(state.Patches, a.cfg.Patches) && state.Unsound == "" {
 		a.patches = state
@@ -159,7 +158,7 @@ func (a *attempt) doPatch(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	a.patches = state
-	return patchEvidence{Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
+	return patchEvidence{Cell: a.planned.Runs[0].Cell, Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
 }
 
 // samePatches compares sets by name and content, in order.

@@ -1,6 +1,9 @@
 package experiments
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // WhereOf names the interpreter whose files patches go into when no sweep is
 // made: that of --python, else the spec's (which may be nil), else the host's.
@@ -22,4 +25,19 @@ func WhereOf(s *Spec, h HostConfig, python string) Where {
 		}
 	}
 	return w
+}
+
+// where is the interpreter of one cell's server, with its environment.
+func (c ServerConfig) where() Where {
+	env := maps.Clone(c.HostEnv)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, c.Env)
+	return Where{Python: c.Python, Cwd: c.Cwd, Env: env}
+}
+
+// key tells apart what may import from different folders.
+func (w Where) key() string {
+	return strings.Join([]string{w.Python, w.Cwd, w.Env["PYTHONPATH"]}, "\x00")
 }
