@@ -171,6 +171,11 @@ func (p *lastProcess) release() {
 }
 
 func (c *sshConn) start(ctx context.Context, line string, how manner) (process, error) {
+	if line == execLine && how == patient {
+		if p := c.takeSpare(); p != nil {
+			return p, nil
+		}
+	}
 	ch, requests, err := c.session(ctx, how)
 	if err != nil {
 		return nil, err
@@ -195,6 +200,7 @@ type sshConn struct {
 	mu    sync.Mutex
 	cause error // why it ended
 	ended bool
+	spare *sshProcess // an idle /bin/sh -s, see spare.go
 }
 
 func (c *sshConn) begin() {
@@ -296,6 +302,7 @@ const (
 	patient  manner = iota // queue for a place
 	pressing               // now or never: to end the script that holds a place
 	sparing                // queue, but not for the only place there is: SFTP
+	idle                   // do not queue: a spare
 )
 
 // session opens a session channel on a place of its own. When the server
@@ -306,7 +313,9 @@ func (c *sshConn) session(ctx context.Context, how manner) (ssh.Channel, <-chan 
 	for {
 		if how == pressing {
 			c.sessions.force()
-		} else if err := c.sessions.acquire(ctx); err != nil {
+		} else if how == idle && c.sessions.free() < 1 {
+			return nil, nil, &Error{Host: c.c.Name, Op: "open a session", Kind: ErrTooManySessions}
+		} else if err := c.sessions.acquire(ctx, c.makeRoom); err != nil {
 			return nil, nil, fmt.Errorf("%s: wait for a session: %w", c.c.Name, err)
 		}
 		ch, requests, err := c.open(ctx)
@@ -324,7 +333,7 @@ func (c *sshConn) session(ctx context.Context, how manner) (ssh.Channel, <-chan 
 		case others == 1 && c.sftp.giveUp():
 			how = patient // its place comes free soon
 			continue
-		case how == pressing, how == sparing && c.sessions.single():
+		case how == pressing, how == idle, how == sparing && c.sessions.single():
 			return nil, nil, tooMany
 		case others > 0:
 			continue // acquire waits until one ends
@@ -338,6 +347,15 @@ func (c *sshConn) session(ctx context.Context, how manner) (ssh.Channel, <-chan 
 		case <-ctx.Done():
 			return nil, nil, fmt.Errorf("%s: open a session: %w", c.c.Name, context.Cause(ctx))
 		}
+	}
+}
+
+// makeRoom frees what is held without need when someone waits: the spare, and
+// the SFTP session where it holds the only place.
+func (c *sshConn) makeRoom() {
+	c.dropSpare()
+	if c.sessions.single() {
+		c.sftp.giveUp()
 	}
 }
 

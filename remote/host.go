@@ -32,6 +32,8 @@ type driver interface {
 	// with them; ErrNoSFTP when scripts must do instead.
 	files(ctx context.Context) (fileOps, func(), error)
 	dial(ctx context.Context, network, addr string) (net.Conn, error)
+	// warm prepares for the next start, as well as it can.
+	warm(ctx context.Context)
 	close() error
 }
 
@@ -110,13 +112,16 @@ func (h *Host) DialContext(ctx context.Context, network, addr string) (net.Conn,
 
 // HasSFTP says whether files go by SFTP (or directly, on this machine) rather
 // than through scripts. It opens the SFTP session when there is none yet.
-func (h *Host) HasSFTP(ctx context.Context) bool {
+func (h *Host) HasSFTP(ctx context.Context) bool { return h.CheckSFTP(ctx) == nil }
+
+// CheckSFTP is HasSFTP with the reason: ErrNoSFTP when scripts do instead.
+func (h *Host) CheckSFTP(ctx context.Context) error {
 	_, done, err := h.driver.files(ctx)
 	if err != nil {
-		return false
+		return err
 	}
 	done()
-	return true
+	return nil
 }
 
 // WarmSFTP opens the SFTP session in the background, so that its round trips
@@ -124,6 +129,14 @@ func (h *Host) HasSFTP(ctx context.Context) bool {
 // Put or Get. It stops when ctx ends.
 func (h *Host) WarmSFTP(ctx context.Context) {
 	h.spawn(func() { h.HasSFTP(ctx) })
+}
+
+// WarmRun starts an idle /bin/sh in the background for the next Run without a
+// payload, which then costs one round trip instead of three. It returns at
+// once; where the server has no place to spare nothing happens. A second call
+// before that Run changes nothing. It stops when ctx ends.
+func (h *Host) WarmRun(ctx context.Context) {
+	h.spawn(func() { h.driver.warm(ctx) })
 }
 
 // CanSync says whether Put with Sync makes a file durable on this host: the

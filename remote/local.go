@@ -82,6 +82,8 @@ func (d *localDriver) dial(ctx context.Context, network, addr string) (net.Conn,
 	return conn, nil
 }
 
+func (d *localDriver) warm(context.Context) {}
+
 // close gives up the streams of scripts that still run, which a lost SSH
 // connection would do as well.
 func (d *localDriver) close() error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,8 @@ const (
 	drainLimit = 2 * time.Second
 	// How long a cancelled script gets to show its pid.
 	identityLimit = 2 * time.Second
-	// Bounds ending a script and proving it, after its context has ended.
+	defaultGrace  = 2 * time.Second
+	// Beside the grace, bounds ending a script and proving it, after its context has ended.
 	endLimit = 15 * time.Second
 )
 
@@ -32,7 +34,7 @@ var endText string
 // happened and Result.Outcome what is known about the script.
 //
 // When ctx ends, or the script's time, its process group (its whole session
-// where that is its own) gets SIGTERM, two seconds later SIGKILL, and Run
+// where that is its own) gets SIGTERM, after s.Grace SIGKILL, and Run
 // returns when they are seen gone: the error wraps the context's cause or is a
 // *TimeoutError, or, when they could not be seen gone, a *SurvivorError.
 // Processes that the script detached into their own session are left alone.
@@ -234,9 +236,12 @@ func (h *Host) cancelled(ctx context.Context, s Script, p process, x *execution)
 	default:
 	}
 	cause := context.Cause(ctx)
-	end, cancel := cleanupContext(ctx, endLimit)
+	if s.Grace == 0 {
+		s.Grace = defaultGrace
+	}
+	end, cancel := cleanupContext(ctx, s.Grace+endLimit)
 	defer cancel()
-	left, err := h.endProcesses(end, p, x)
+	left, err := h.endProcesses(end, s.Grace, p, x)
 	if err == nil && len(left) == 0 {
 		x.drain()
 	}
@@ -257,7 +262,7 @@ func (h *Host) cancelled(ctx context.Context, s Script, p process, x *execution)
 }
 
 // endProcesses ends a script's processes and returns those still there.
-func (h *Host) endProcesses(ctx context.Context, p process, x *execution) (left []string, err error) {
+func (h *Host) endProcesses(ctx context.Context, grace time.Duration, p process, x *execution) (left []string, err error) {
 	select {
 	case <-x.out.began:
 	case <-p.exited():
@@ -266,7 +271,7 @@ func (h *Host) endProcesses(ctx context.Context, p process, x *execution) (left 
 	if !x.began() {
 		return nil, endNameless(ctx, p)
 	}
-	return h.endByIdentity(ctx, x.out.who())
+	return h.endByIdentity(ctx, x.out.who(), grace)
 }
 
 // endNameless ends a process whose pid is not known, by the signals of its own
@@ -289,9 +294,10 @@ func endNameless(ctx context.Context, p process) error {
 }
 
 // endByIdentity runs end.sh in a session of its own.
-func (h *Host) endByIdentity(ctx context.Context, id identity) ([]string, error) {
+func (h *Host) endByIdentity(ctx context.Context, id identity, grace time.Duration) ([]string, error) {
+	tenths := strconv.FormatInt(int64(grace/(100*time.Millisecond)), 10)
 	s := Script{Name: "end", Text: endText, Vars: []Var{
-		{"PID", id.pid}, {"PGID", id.pgid}, {"SID", id.sid}, {"TICKS", id.ticks}, {"GRACE", "20"}}}
+		{"PID", id.pid}, {"PGID", id.pgid}, {"SID", id.sid}, {"TICKS", id.ticks}, {"GRACE", tenths}}}
 	marker := newMarker()
 	text, err := s.render(marker, false)
 	if err != nil {

@@ -39,6 +39,9 @@ type Script struct {
 	// Timeout bounds the script itself, 0 is DefaultScriptTimeout. At its end
 	// the script's processes are ended, as on cancel.
 	Timeout time.Duration
+	// Grace is the time between SIGTERM and SIGKILL when the script is ended,
+	// 0 is 2 s.
+	Grace time.Duration
 	// Payload, when not nil, is the script's standard input (else /dev/null).
 	// A cut connection looks like the end of input, so the script must check
 	// the length and hash, which the caller gives in Vars.

@@ -61,6 +61,10 @@ func (s *sftpSession) use(ctx context.Context) (fileOps, func(), error) {
 	}
 	s.ops = ops
 	s.users++
+	if s.conn.sessions.single() {
+		// It got the only place, before that was known: for this once.
+		s.endingLocked()
+	}
 	return ops, s.done, nil
 }
 
@@ -158,12 +162,16 @@ func (s *sftpSession) giveUp() bool {
 	if s.ops == nil || s.ending {
 		return false
 	}
+	s.endingLocked()
+	return true
+}
+
+func (s *sftpSession) endingLocked() {
 	s.ending = true
 	s.off = s.unavailable(errors.New("the server takes one session at a time, which scripts need"))
 	if s.users == 0 {
 		s.endLocked()
 	}
-	return true
 }
 
 func (s *sftpSession) done() {
@@ -205,12 +213,30 @@ func (h *headReader) Read(p []byte) (int, error) {
 // text is what was read when it is no SFTP packet: those begin with a length
 // below 16 MiB, so with a zero byte.
 func (h *headReader) text() string {
+	// The library gives up after four bytes; the rest of the line may be there.
+	if h.isText() {
+		read := make(chan struct{})
+		go func() { // ends with the channel, which is being closed
+			h.Read(make([]byte, 256))
+			close(read)
+		}()
+		select {
+		case <-read:
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.head) == 0 || h.head[0] == 0 {
 		return ""
 	}
 	return printable(h.head)
+}
+
+func (h *headReader) isText() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.head) > 0 && h.head[0] != 0
 }
 
 // sftpOps is fileOps over SFTP.

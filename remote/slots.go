@@ -8,16 +8,18 @@ import (
 // slots counts the sessions on one connection. sshd refuses more than its
 // MaxSessions; that number cannot be asked for, only run into.
 type slots struct {
-	mu    sync.Mutex
-	limit int
-	open  int
-	freed chan struct{} // closed and replaced at each release
+	mu      sync.Mutex
+	limit   int
+	open    int
+	waiting int
+	freed   chan struct{} // closed and replaced at each release
 }
 
 func newSlots(limit int) *slots { return &slots{limit: limit, freed: make(chan struct{})} }
 
-// acquire waits for a place.
-func (s *slots) acquire(ctx context.Context) error {
+// acquire waits for a place. It calls wanted each time it begins to wait, for
+// who holds a place without need.
+func (s *slots) acquire(ctx context.Context, wanted func()) error {
 	for {
 		s.mu.Lock()
 		if s.open < s.limit {
@@ -26,11 +28,20 @@ func (s *slots) acquire(ctx context.Context) error {
 			return nil
 		}
 		freed := s.freed
+		s.waiting++
 		s.mu.Unlock()
+		wanted()
+		var err error
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			err = context.Cause(ctx)
+		}
+		s.mu.Lock()
+		s.waiting--
+		s.mu.Unlock()
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -65,4 +76,18 @@ func (s *slots) single() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.limit == 1
+}
+
+// free is the number of places that are not taken.
+func (s *slots) free() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limit - s.open
+}
+
+// wanted says whether someone waits for a place.
+func (s *slots) wanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting > 0
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -323,7 +324,7 @@ func TestDial_MutePeerTimesOut(t *testing.T) {
 		c.HandshakeTimeout = 100 * time.Millisecond
 		c.Jump = jump
 		if jump != nil {
-			c.HandshakeTimeout = 3 * time.Second // the bastion's is one of them
+			c.HandshakeTimeout = 700 * time.Millisecond // the bastion's handshake is within it
 		}
 		if _, err := dial(t, c); !errors.Is(err, remote.ErrTimeout) {
 			t.Errorf("jump %v: error %v", jump, err)
@@ -487,8 +488,8 @@ func TestGet_ShortReadsNeverPassForAFile(t *testing.T) {
 func TestHost_NoiseIsNamedWhenSFTPFails(t *testing.T) {
 	s := serve(t, loopback.Limits{Noise: "\x1b[1mHello\n"})
 	h := mustDial(t, s.Config("gpu-01"))
-	if h.HasSFTP(t.Context()) {
-		t.Error("SFTP through noise")
+	if err := h.CheckSFTP(t.Context()); !errors.Is(err, remote.ErrNoSFTP) || !strings.Contains(err.Error(), "Hello") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -513,6 +514,31 @@ func TestHost_WarmSFTPRunsBesideAScript(t *testing.T) {
 	}
 	if !h.HasSFTP(t.Context()) || !h.CanSync(t.Context()) {
 		t.Error("no SFTP")
+	}
+}
+
+func TestHost_WarmRunIsUsedOnceAndGivesWay(t *testing.T) {
+	for _, limit := range []int{0, 1, 2, 3} {
+		s := serve(t, loopback.Limits{MaxSessions: limit})
+		h := mustDial(t, s.Config("gpu-01"))
+		for range 3 {
+			h.WarmRun(t.Context())
+			h.WarmRun(t.Context())
+			h.WarmSFTP(t.Context())
+			var wg sync.WaitGroup
+			for i := range 6 {
+				wg.Go(func() {
+					r, err := h.Run(t.Context(), remote.Script{Name: "x", Text: "main() { echo $n; }", Vars: []remote.Var{{Name: "n", Value: strconv.Itoa(i)}}})
+					if err != nil || string(r.Stdout) != strconv.Itoa(i)+"\n" {
+						t.Errorf("limit %d: %+v, %v", limit, r, err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		if _, err := h.PutVerified(t.Context(), remote.File{Path: filepath.Join(t.TempDir(), "f"), Data: []byte("x")}); err != nil {
+			t.Errorf("limit %d: %v", limit, err)
+		}
 	}
 }
 

@@ -21,12 +21,10 @@ func start(t *testing.T, l loopback.Limits) *loopback.Server {
 func TestServer_KeepsTheContract(t *testing.T) {
 	for name, l := range map[string]loopback.Limits{
 		"plain":       {},
-		"no sftp":     {NoSFTP: true},
 		"one session": {MaxSessions: 1},
-		"noise":       {Noise: "\x1b[1mWelcome!\x1b[0m\nspecrun begin 1 2 3\n"},
+		"noise":       {NoSFTP: true, Noise: "\x1b[1mWelcome!\x1b[0m\nspecrun begin 1 2 3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := start(t, l)
 			h, err := remote.Dial(t.Context(), s.Config(name))
 			if err != nil {

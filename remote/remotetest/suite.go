@@ -145,8 +145,8 @@ func runFlood(t *testing.T, h *remote.Host) {
 }
 
 func runLarge(t *testing.T, h *remote.Host) {
-	r := mustRun(t, h, script("main() { head -c 9000000 /dev/zero | tr '\\0' '\\n'; }"))
-	if len(r.Stdout) != 9_000_000 || bytes.Count(r.Stdout, []byte("\n")) != 9_000_000 {
+	r := mustRun(t, h, script("main() { head -c 3000000 /dev/zero | tr '\\0' '\\n'; }"))
+	if len(r.Stdout) != 3_000_000 || bytes.Count(r.Stdout, []byte("\n")) != 3_000_000 {
 		t.Errorf("%d bytes", len(r.Stdout))
 	}
 }
@@ -170,12 +170,13 @@ func runKilled(t *testing.T, h *remote.Host) {
 
 // begin runs a script in the background, waits until it has written the file
 // it is given as $file, and returns what it wrote.
-func begin(t *testing.T, ctx context.Context, h *remote.Host, text string) (wrote string, end <-chan error) {
+func begin(t *testing.T, ctx context.Context, h *remote.Host, s remote.Script) (wrote string, end <-chan error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "begun")
+	s.Vars = append(s.Vars, remote.Var{Name: "file", Value: file})
 	c := make(chan error, 1)
 	go func() {
-		_, err := h.Run(ctx, script(text, remote.Var{Name: "file", Value: file}))
+		_, err := h.Run(ctx, s)
 		c <- err
 	}()
 	eventually(t, "script began", func() bool {
@@ -190,7 +191,7 @@ func runCancel(t *testing.T, h *remote.Host) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("changed my mind")
 	gone := filepath.Join(t.TempDir(), "gone")
-	wrote, end := begin(t, ctx, h, "cleanup() { echo $1 >"+gone+"; }\nmain() { sleep 1000 & (sleep 1001; :) & echo $$ $! >$file.new; mv $file.new $file; sleep 1002; }")
+	wrote, end := begin(t, ctx, h, script("cleanup() { echo $1 >"+gone+"; }\nmain() { sleep 1000 & (sleep 1001; :) & echo $$ $! >$file.new; mv $file.new $file; sleep 1002; }"))
 	cancel(why)
 	if err := <-end; !errors.Is(err, why) {
 		t.Errorf("error %v", err)
@@ -207,7 +208,9 @@ func runCancel(t *testing.T, h *remote.Host) {
 
 func runStubborn(t *testing.T, h *remote.Host) {
 	ctx, cancel := context.WithCancel(t.Context())
-	wrote, end := begin(t, ctx, h, "main() { trap '' TERM HUP INT; sleep 1000 & echo $$ $! >$file; while :; do sleep 1003; done; }")
+	s := script("main() { trap '' TERM HUP INT; sleep 1000 & echo $$ $! >$file; while :; do sleep 1003; done; }")
+	s.Grace = 200 * time.Millisecond
+	wrote, end := begin(t, ctx, h, s)
 	cancel()
 	if err := <-end; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -221,7 +224,7 @@ func runStubborn(t *testing.T, h *remote.Host) {
 
 func runDetached(t *testing.T, h *remote.Host) {
 	ctx, cancel := context.WithCancel(t.Context())
-	wrote, end := begin(t, ctx, h, "main() { setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >$file; sleep 1004; }")
+	wrote, end := begin(t, ctx, h, script("main() { setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >$file; sleep 1004; }"))
 	// setsid(1) makes its session only after the fork: wait for it.
 	detached := pid(t, []byte(wrote))
 	eventually(t, "own session", func() bool {
@@ -282,7 +285,7 @@ func runMany(t *testing.T, h *remote.Host) {
 
 func putSizes(t *testing.T, h *remote.Host) {
 	dir := t.TempDir()
-	for _, size := range []int{0, 1, 32767, 32768, 32769, 65536, 5<<20 + 1} {
+	for _, size := range []int{0, 1, 32767, 32768, 32769, 65536, 4<<20 + 1} {
 		for _, how := range []string{"data", "open", "unknown length"} {
 			data := bytes.Repeat([]byte("abcdefghijklm\n\x00"), size/15+1)[:size]
 			f := remote.File{Path: filepath.Join(dir, fmt.Sprintf("%d %s", size, how)), Data: data, Mode: 0o640, Sync: size == 1}
