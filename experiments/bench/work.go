@@ -227,9 +227,9 @@ func (b *benchmark) progress(state State) {
 // A server's last rows come after its last response; the log counts as ended
 // when it did not grow for logStill, and in any case after logWait.
 const (
-	logStill = 300 * time.Millisecond
+	logStill = 150 * time.Millisecond
 	logWait  = 2 * time.Second
-	logPoll  = 50 * time.Millisecond
+	logPoll  = 25 * time.Millisecond
 )
 
 func (b *benchmark) logSize(ctx context.Context) int64 {
