@@ -62,7 +62,7 @@ type Estimate struct {
 // Guesses for a plan of which nothing was measured before: a start, and the
 // time of one token.
 const (
-	guessStart = 2 * time.Minute
+	guessStart = 2 * time.Minute // or a tenth of ready.timeout, when that is less
 	guessToken = 12 * time.Millisecond
 )
 
@@ -203,7 +203,7 @@ func estimate(p *Plan, t Timing) Estimate {
 	}
 	var total time.Duration
 	for _, l := range p.Launches {
-		total += guessStart
+		total += min(guessStart, time.Duration(p.Ready.Timeout)/10)
 		for _, r := range l.Runs {
 			b := p.Cells[r.Cell].Bench
 			waves := (b.Requests+b.Concurrency-1)/b.Concurrency + (b.Warmup+b.Concurrency-1)/b.Concurrency
