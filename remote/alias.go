@@ -25,7 +25,7 @@ type Alias struct {
 	KnownHosts     []string
 	HostKeyAlias   string
 	ProxyJump      []string
-	ProxyCommand   string // not supported: Dial cannot use it
+	ProxyCommand   string // not supported: Dial refuses it
 }
 
 // AliasOptions says how to ask.
@@ -183,5 +183,6 @@ func (a Alias) Fill(c *Config) {
 	}
 	if len(c.Jump) == 0 {
 		c.Jump = a.ProxyJump
+		c.ProxyCommand = a.ProxyCommand
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Config says how to reach one host over SSH. Only Name and Address must be
-// set. Paths are paths here, absolute ones: nothing in this package knows the
+// Config says how to reach one host over SSH. Name, Address and User must
+// be set. Paths are paths here, absolute ones: nothing in this package knows the
 // home folder.
 type Config struct {
 	Name    string // as the user named it; it is in every error
 	Address string // host name or IP address, without port
-	User    string // "" is $USER's business: an error
-	Port    int    // 0 is 22
+	User    string // must be set, too: nothing here knows who runs specrun
+	Port    int // 0 is 22
 
 	IdentityFiles  []string // private keys, in order; a missing one is no error as long as another serves
 	IdentitiesOnly bool     // offer no agent key but those of IdentityFiles
@@ -34,6 +34,8 @@ type Config struct {
 	// Resolve finds what ssh_config says about a jump host (see ResolveAlias);
 	// nil takes their names as they are.
 	Resolve func(ctx context.Context, name string) (Alias, error)
+
+	ProxyCommand string // not supported: set, it makes Dial fail with a hint
 
 	DialTimeout      time.Duration // TCP connect, 0 is 10 s
 	HandshakeTimeout time.Duration // key exchange and authentication, 0 is 15 s
@@ -68,6 +70,8 @@ func (c Config) check() error {
 	switch {
 	case c.Address == "":
 		return fail("no address", "give one as user@address, or in hosts.yaml")
+	case c.ProxyCommand != "":
+		return fail("ssh_config reaches it through a ProxyCommand, which specrun cannot use", "use ProxyJump instead, or a hosts.yaml entry with jump:")
 	case c.User == "":
 		return fail("no user", "give one as user@address, or in hosts.yaml")
 	case c.Port < 0 || c.Port > 65535:
@@ -192,5 +196,8 @@ func (c Config) hop(ctx context.Context, name string) (hop Config, jump []string
 		hop.User = c.User
 	}
 	jump, hop.Jump = hop.Jump, nil
+	if err := hop.check(); err != nil {
+		return Config{}, nil, err
+	}
 	return hop.withDefaults(), jump, nil
 }

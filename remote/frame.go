@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // noiseCap bounds what is kept of output outside the frame, for messages.
@@ -22,6 +23,8 @@ type frame struct {
 	sink       io.Writer
 	began      chan struct{} // closed at the begin mark
 	ended      chan struct{} // closed at the end mark
+
+	received atomic.Int64 // bytes so far
 
 	mu     sync.Mutex
 	state  frameState
@@ -52,6 +55,7 @@ func newFrame(marker string, sink io.Writer) *frame {
 
 // Write never fails: an error of the sink is kept and the rest is dropped.
 func (f *frame) Write(p []byte) (int, error) {
+	f.received.Add(int64(len(p)))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == after {

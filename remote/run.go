@@ -82,9 +82,12 @@ func (h *Host) run(ctx context.Context, s Script, input io.Reader, sink io.Write
 
 	select {
 	case <-x.out.ended:
-		x.drain()
+		x.drain(ctx)
 	case <-p.exited():
-		x.drain()
+		x.drain(ctx)
+		if ctx.Err() != nil && !x.ended() {
+			return h.cancelled(ctx, s, p, x)
+		}
 	case <-x.drained:
 		// Both streams closed first: the status is on its way.
 		select {
@@ -137,18 +140,37 @@ func (h *Host) follow(p process, marker, text string, input io.Reader, sink io.W
 }
 
 // drain waits for the rest of the output: both end marks, or both streams
-// closed. A process left in the background may hold a stream open for ever.
-func (x *execution) drain() {
-	limit := time.NewTimer(drainLimit)
-	defer limit.Stop()
+// closed. The exit status may overtake megabytes of output on a slow link, so
+// it waits as long as bytes come; and a process left in the background may hold
+// a stream open for ever, so no longer than that.
+func (x *execution) drain(ctx context.Context) {
+	tick := time.NewTicker(drainLimit)
+	defer tick.Stop()
 	for _, ended := range []chan struct{}{x.out.ended, x.errs.ended} {
-		select {
-		case <-ended:
-		case <-x.drained:
-			return
-		case <-limit.C:
-			return
+		for waiting := true; waiting; {
+			before := x.out.received.Load() + x.errs.received.Load()
+			select {
+			case <-ended:
+				waiting = false
+			case <-x.drained:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if x.out.received.Load()+x.errs.received.Load() == before {
+					return
+				}
+			}
 		}
+	}
+}
+
+func (x *execution) ended() bool {
+	select {
+	case <-x.out.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -229,11 +251,8 @@ func join(a, b string) string {
 
 // cancelled ends a script whose context has ended.
 func (h *Host) cancelled(ctx context.Context, s Script, p process, x *execution) (Result, error) {
-	select {
-	case <-x.out.ended: // it was faster
-		x.drain()
+	if x.ended() { // it was faster
 		return x.verdict(h.name, s.Name, "script "+s.Name)
-	default:
 	}
 	cause := context.Cause(ctx)
 	if s.Grace == 0 {
@@ -243,7 +262,7 @@ func (h *Host) cancelled(ctx context.Context, s Script, p process, x *execution)
 	defer cancel()
 	left, err := h.endProcesses(end, s.Grace, p, x)
 	if err == nil && len(left) == 0 {
-		x.drain()
+		x.drain(end)
 	}
 	r, noise, _ := x.result()
 	if err != nil || len(left) > 0 {
@@ -313,7 +332,7 @@ func (h *Host) endByIdentity(ctx context.Context, id identity, grace time.Durati
 	select {
 	case <-x.out.ended:
 	case <-p.exited():
-		x.drain()
+		x.drain(ctx)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

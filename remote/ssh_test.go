@@ -570,3 +570,15 @@ func waitFor(t *testing.T, cond func() bool) {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
+
+// The exit status overtakes the output on a slow link.
+func TestRun_SlowOutputIsWhole(t *testing.T) {
+	s := serve(t, loopback.Limits{})
+	p := remotetest.StartProxy(t, s.Addr())
+	h := mustDial(t, p.Through(s.Config("gpu-01")))
+	p.Delay(30 * time.Millisecond)
+	r, err := h.Run(t.Context(), remote.Script{Name: "x", Text: "main() { head -c 6000000 /dev/zero; }"})
+	if err != nil || len(r.Stdout) != 6_000_000 {
+		t.Errorf("%d bytes, %v", len(r.Stdout), err)
+	}
+}

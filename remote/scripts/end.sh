@@ -24,21 +24,21 @@ members() {
 
 pause() { sleep 0.1 || sleep 1; }
 
-# signal NAME TENTHS: to each member once, then waits for them to go. A shell
-# may have started a child while we looked, and waits for that one before it
-# runs its own trap: so newcomers are told, too.
+# signal NAME TENTHS: to the members until they are gone. The script's shell is
+# told once: it remembers, and must not be told again while it cleans up. The
+# others are told each time: one may have been started while we looked, or have
+# lost the signal between its fork and its exec, and the shell waits for it
+# before it runs its own trap.
 signal() {
 	tenths=0
-	told=' '
+	told=
 	while :; do
 		members
 		[ -n "$left" ] || return 0
 		for pid in $left; do
-			case $told in
-			*" $pid "*) ;;
-			*) kill -s "$1" -- "$pid" ;;
-			esac
-			told="$told$pid "
+			[ "$pid" != "$PID" ] || [ -z "$told" ] || continue
+			[ "$pid" != "$PID" ] || told=1
+			kill -s "$1" -- "$pid"
 		done
 		[ "$tenths" -lt "$2" ] || return 1
 		pause
