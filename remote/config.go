@@ -17,7 +17,7 @@ type Config struct {
 	Name    string // as the user named it; it is in every error
 	Address string // host name or IP address, without port
 	User    string // must be set, too: nothing here knows who runs specrun
-	Port    int // 0 is 22
+	Port    int    // 0 is 22
 
 	IdentityFiles  []string // private keys, in order; a missing one is no error as long as another serves
 	IdentitiesOnly bool     // offer no agent key but those of IdentityFiles
