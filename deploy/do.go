@@ -3,6 +3,9 @@ package deploy
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"specrun/patches"
 )
 
 // DoOptions are the options of a plan and of its execution.
@@ -10,6 +13,10 @@ type DoOptions struct {
 	Options
 	ApplyOptions
 	DryRun bool // read and plan only; the outcome is nil
+	// Library are patches whose targets are looked at when patches are removed,
+	// beside the claims in the folders of known engines: what another user's
+	// ledger says about a file counts also when the patch is not at hand.
+	Library []*patches.Patch
 }
 
 // warmer is a target that can open its way for files while a script runs.
@@ -24,10 +31,18 @@ func Do(ctx context.Context, t Target, w Where, c Change, o DoOptions) (*Plan, *
 	if warm, ok := t.(warmer); ok && !o.DryRun {
 		warm.WarmSFTP(ctx)
 	}
+	looked := slices.Clone(c.wanted())
+	if c.removes() {
+		for _, p := range o.Library {
+			if !slices.ContainsFunc(looked, func(x *patches.Patch) bool { return x.SHA256() == p.SHA256() }) {
+				looked = append(looked, p)
+			}
+		}
+	}
 	var recovered *Recovered
 	for try := 1; ; try++ {
 		o.event("facts", t.Name())
-		f, err := ReadFacts(ctx, t, w, c.wanted())
+		f, err := readFacts(ctx, t, w, looked, reading{full: true, walk: c.removes(), any: len(c.wanted()) == 0})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -44,15 +44,16 @@ const v2Source = `class EAGLEWorkerV2:
 // site is a small engine that a real interpreter can import, and a host to
 // reach it through: this machine.
 type site struct {
-	t      testing.TB
-	root   string // site-packages
-	folder string // that the workers are in
-	v1, v2 string // real paths
-	state  string
-	bin    string // first in the host's PATH
-	where  Where
-	host   *remote.Host
-	holder *exec.Cmd // a process that a test lets hold a lock
+	t       testing.TB
+	root    string // site-packages
+	folder  string // that the workers are in
+	v1, v2  string // real paths
+	state   string
+	bin     string // first in the host's PATH
+	where   Where
+	host    *remote.Host
+	library []*patches.Patch // to look for, beside the patches of a change
+	holder  *exec.Cmd        // a process that a test lets hold a lock
 }
 
 func newSite(t testing.TB, shell ...string) *site {
@@ -86,6 +87,21 @@ func newSite(t testing.TB, shell ...string) *site {
 		t.Fatal(err)
 	}
 	s.host = localHost(t, s.bin, shell...)
+	return s
+}
+
+// on moves the site to another host on this machine, in whose PATH bin is first.
+func (s *site) on(host *remote.Host, bin string) *site {
+	s.host, s.bin = host, bin
+	left, err := filepath.Glob(filepath.Join(bin, "*"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range left {
+		if err := os.RemoveAll(f); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 	return s
 }
 
@@ -219,7 +235,7 @@ targets:
 }
 
 func (s *site) do(c Change) (*Plan, *Outcome, error) {
-	return Do(context.Background(), s.host, s.where, c, DoOptions{})
+	return Do(context.Background(), s.host, s.where, c, DoOptions{Library: s.library})
 }
 
 func (s *site) mustDo(c Change) *Outcome {

@@ -3,22 +3,41 @@
 package deploy
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
+
+	"specrun/remote/remotetest"
 )
 
-func TestKillMatrixLocal(t *testing.T) {
-	points, commands := killPoints(t, func() *site { return newSite(t) }, "apply", "rollback", "forward", "back")
-	t.Logf("%d commands, %d points", commands, len(points))
+// TestKillMatrix_EveryCommandOnARealSSHD kills the shipped scripts after each
+// of their commands.
+func TestKillMatrix_EveryCommandOnARealSSHD(t *testing.T) {
+	on := sshdSites(t)
+	points, commands := killPoints(t, on)
+	t.Logf("%d commands in the scripts, %d kill points", commands, len(points))
 	if len(points) < commands {
 		t.Fatalf("%d points are fewer than the %d commands", len(points), commands)
 	}
-	const workers = 4
+	const workers = 3
 	for w := range workers {
-		t.Run("", func(t *testing.T) {
+		t.Run(strconv.Itoa(w), func(t *testing.T) {
 			t.Parallel()
+			on := sshdSites(t)
 			for i := w; i < len(points); i += workers {
-				killAt(t, func() *site { return newSite(t) }, points[i].scene, points[i].line, i)
+				killAt(t, on, points[i].scene, points[i].line, i)
 			}
 		})
 	}
+}
+
+// sshdSites starts an sshd and returns a maker of sites behind it, one at a time.
+func sshdSites(t *testing.T) func() *site {
+	bin := filepath.Join(t.TempDir(), "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	host := remotetest.StartSSHD(t, remotetest.Options{Env: map[string]string{"PATH": bin + ":/usr/local/bin:/usr/bin:/bin"}}).Dial(t)
+	return func() *site { return newSite(t).on(host, bin) }
 }

@@ -36,6 +36,9 @@ func (c Change) wanted() []*patches.Patch {
 	return c.Add
 }
 
+// removes says whether patches may go that were not named with their files.
+func (c Change) removes() bool { return c.SetExact || c.RemoveAll || len(c.Remove) > 0 }
+
 // Options of a plan. The zero value is ready to use.
 type Options struct {
 	Force      bool          // overwrite content that is not ours, keeping it as a blob
@@ -264,7 +267,7 @@ func (b *planner) candidates() ([]string, error) {
 	for p := range b.wanted {
 		paths = append(paths, p)
 	}
-	if b.change.SetExact || b.change.RemoveAll || len(b.change.Remove) > 0 {
+	if b.change.removes() {
 		var left []string
 		for _, file := range b.facts.Files {
 			k, err := b.facts.know(file.Path)

@@ -53,6 +53,9 @@ type question struct {
 	Targets []questionTarget `json:"targets"`
 	Blobs   []string         `json:"blobs"`
 	Engines []string         `json:"engines"`
+	// Walk names packages whose folders are searched for claims, so that what
+	// another user or another specrun patched is found without its patch.
+	Walk []string `json:"walk"`
 }
 
 type questionTarget struct {
@@ -66,11 +69,18 @@ type questionTarget struct {
 // on the host. A module that is not found is no error here, NewPlan decides.
 // Errors: *NoInterpreterError, those of t.Run.
 func ReadFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch) (*Facts, error) {
-	return readFacts(ctx, t, w, ps, true)
+	return readFacts(ctx, t, w, ps, reading{full: true, walk: true})
 }
 
-func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, full bool) (*Facts, error) {
-	q := question{Full: full, Engines: slices.Clone(knownEngines), Targets: []questionTarget{}, Blobs: []string{}}
+// reading says how much is read.
+type reading struct {
+	full bool // contents and preconditions, not only hashes
+	walk bool // search the engine's folders for claims
+	any  bool // any python3 will do when none is named
+}
+
+func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, r reading) (*Facts, error) {
+	q := question{Full: r.full, Engines: slices.Clone(knownEngines), Targets: []questionTarget{}, Blobs: []string{}, Walk: []string{}}
 	var asked []Asked
 	for _, p := range ps {
 		q.Blobs = append(q.Blobs, p.SHA256())
@@ -79,8 +89,16 @@ func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, full
 		}
 		for _, target := range p.Targets {
 			asked = append(asked, Asked{p, target})
-			q.Targets = append(q.Targets, questionTarget{target.Module, target.Path, full && len(target.Requires) > 0})
+			q.Targets = append(q.Targets, questionTarget{target.Module, target.Path, r.full && len(target.Requires) > 0})
+			if top, _, ok := strings.Cut(target.Module, "."); ok && r.walk {
+				q.Walk = append(q.Walk, top)
+			}
 		}
+	}
+	if r.walk {
+		q.Walk = append(q.Walk, knownEngines...)
+		slices.Sort(q.Walk)
+		q.Walk = slices.Compact(q.Walk)
 	}
 	request, err := json.Marshal(q)
 	if err != nil {
@@ -90,9 +108,9 @@ func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, full
 	if err != nil {
 		return nil, err
 	}
-	fallback := "yes"
-	if full && len(asked) > 0 {
-		fallback = "no" // patches go where the right interpreter imports from, not any
+	fallback := "no" // patches go where the right interpreter imports from, not any
+	if r.any || len(asked) == 0 {
+		fallback = "yes"
 	}
 	var random [8]byte
 	rand.Read(random[:]) // never fails
@@ -112,7 +130,7 @@ func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, full
 	if len(f.Found) != len(asked) {
 		return nil, fmt.Errorf("%s: read facts: %d answers to %d questions", t.Name(), len(f.Found), len(asked))
 	}
-	f.Host, f.Asked, f.Full, f.Scoped = t.Name(), asked, full, w.Python != ""
+	f.Host, f.Asked, f.Full, f.Scoped = t.Name(), asked, r.full, w.Python != ""
 	return f, nil
 }
 

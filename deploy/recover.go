@@ -38,7 +38,7 @@ type RecoverOptions struct {
 // neither is a *DriftError, and nothing is touched. It clears away what is no
 // longer needed. Without anything open it changes nothing.
 func Recover(ctx context.Context, t Target, w Where, o RecoverOptions) (*Recovered, error) {
-	f, err := readFacts(ctx, t, w, nil, false)
+	f, err := readFacts(ctx, t, w, nil, reading{walk: true, any: true})
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (r *Report) Clean() bool {
 // has for its target: one script, at most one interpreter start, hashes only.
 // It changes nothing. Errors are those of ReadFacts, and *LedgerError.
 func Status(ctx context.Context, t Target, w Where, lib []*patches.Patch) (*Report, error) {
-	f, err := readFacts(ctx, t, w, lib, false)
+	f, err := readFacts(ctx, t, w, lib, reading{walk: true, any: true})
 	if err != nil {
 		return nil, err
 	}

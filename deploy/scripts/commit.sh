@@ -28,8 +28,10 @@ main() {
 }
 
 # sweep_orphans takes away what scripts had staged whose locks were found with
-# their makers dead. One past its commit point is left for recovery.
+# their makers dead. One past its commit point is left for recovery. Claims go
+# first: a folder is remembered by its transaction.
 sweep_orphans() {
+	[ -z "$orphans" ] || each_folder drop_claim
 	own_tx=$tx
 	for tx in $orphans; do
 		txdir=$state/tx/$tx
@@ -303,6 +305,6 @@ cleanup() {
 
 abandon() {
 	txdir=$state/tx/$tx
-	sweep_up
 	[ "$locked" != yes ] || each_folder drop_claim
+	sweep_up
 }

@@ -527,6 +527,11 @@ def main():
     for t in targets:
         if t["real"]:
             file_facts(t["real"])
+    for top in ASK["walk"]:
+        for folder in top_level(top)[0]:
+            for here, _, names in os.walk(os.path.realpath(folder)):
+                if ".specrun-claim" in names:
+                    folder_facts(here)
     state_facts(STATE)
     for folder in list(FOLDERS.values()):
         if folder["claim"] and folder["claim"]["state_dir"].startswith("/"):
