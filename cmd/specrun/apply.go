@@ -101,7 +101,8 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, known []*patches.Pat
 			ApplyOptions: deploy.ApplyOptions{Take: f.take, OnEvent: func(e deploy.Event) {
 				a.progress("%s: %s %s", c.Name(), e.Step, e.Detail)
 			}},
-			DryRun: f.dryRun,
+			DryRun:  f.dryRun,
+			Library: known,
 		})
 		if err != nil {
 			return err
