@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -159,23 +160,30 @@ func (a *app) dial(ctx context.Context, e configs.Host) (*remote.Host, error) {
 	if e.Kind == configs.Lab {
 		return remote.Dial(ctx, c)
 	}
-	resolve := func(ctx context.Context, name string) (remote.Alias, error) {
+	c.Resolve = func(ctx context.Context, name string) (remote.Alias, error) {
 		return remote.ResolveAlias(ctx, name, remote.AliasOptions{Home: a.home})
 	}
-	c.Resolve = resolve
-	alias, err := resolve(ctx, e.Address)
-	switch {
-	case err == nil:
-		alias.Fill(&c)
-		c.Address = alias.HostName
-	case !errors.Is(err, remote.ErrNoSSH):
-		return nil, err
+	if !complete(e) {
+		alias, err := c.Resolve(ctx, e.Address)
+		switch {
+		case err == nil:
+			alias.Fill(&c)
+			c.Address = alias.HostName
+		case !errors.Is(err, remote.ErrNoSSH):
+			return nil, err
+		}
 	}
 	a.fillUserDefaults(&c)
 	if a.stdinTTY && a.stderrTTY {
 		c.Prompt = a.askSecret
 	}
 	return remote.Dial(ctx, c)
+}
+
+// complete says that the hosts file leaves nothing for ssh_config to say: asking
+// it would only cost time.
+func complete(e configs.Host) bool {
+	return net.ParseIP(e.Address) != nil && e.User != "" && e.Port != 0 && e.IdentityFile != "" && e.KnownHosts != ""
 }
 
 // fillUserDefaults adds what OpenSSH would use when nothing else says so.
