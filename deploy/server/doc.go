@@ -12,6 +12,7 @@
 //     stopped never starts again.
 //   - [Look] says absent, running or exited. A process is judged by its identity
 //     (boot, pid, start ticks), a zombie is dead.
+//   - [List] finds the launches whose server process lives.
 //   - [WaitReady] follows the log and the process until the server has really
 //     generated, and ends at once when it cannot get there any more.
 //   - [Stop] ends everything that belongs to the launch, wherever it hid, and

@@ -40,6 +40,9 @@ type Launch struct {
 	// process holds memory on one of them, Start refuses. nil checks nothing.
 	GPUs  []string
 	Shell string // POSIX shell for the launcher; "" is /bin/sh
+	// About is one line, kept in the launch's folder for whoever finds the server
+	// there later (see List); "" keeps none. No secrets.
+	About string
 }
 
 // HostPaths returns the positions in argv at which a leading "~/" means the
@@ -67,6 +70,9 @@ func (l Launch) check() error {
 	}
 	if strings.Contains(l.Argv[0], "=") {
 		return fmt.Errorf("launch %s: program %q has a \"=\", env(1) would take it for a variable", l.ID, l.Argv[0])
+	}
+	if strings.ContainsAny(l.About, "\n\x00") {
+		return fmt.Errorf("launch %s: what is kept about it is more than a line", l.ID)
 	}
 	if l.Port < 0 || l.Port > 65535 {
 		return fmt.Errorf("launch %s: port %d", l.ID, l.Port)

@@ -126,6 +126,12 @@ func ReleaseLease(ctx context.Context, h Host, stateDir string, names []string, 
 	return lease(ctx, h, "release", stateDir, names, owner, time.Second)
 }
 
+// ReleaseLaunch gives back everything that a launch holds, for somebody who does
+// not know what that is.
+func ReleaseLaunch(ctx context.Context, h Host, stateDir, launch string) error {
+	return lease(ctx, h, "release", stateDir, nil, Owner{Launch: launch}, time.Second)
+}
+
 // Leases lists the leases of the host that are not released.
 func Leases(ctx context.Context, h Host, stateDir string) ([]Lease, error) {
 	found, _, err := leaseRun(ctx, h, "list", stateDir, nil, Owner{}, time.Second)

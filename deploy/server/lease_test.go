@@ -173,3 +173,24 @@ func TestLease_RefusesBadNames(t *testing.T) {
 		t.Error("a lease without a launch was given")
 	}
 }
+
+func TestLease_ALaunchIsReleasedWhole(t *testing.T) {
+	b := newBench(t)
+	if err := ReleaseLaunch(t.Context(), b.h, b.state, "la"); err != nil {
+		t.Errorf("with no leases at all: %v", err)
+	}
+	mine := []string{"port-30010", "gpu-0", "gpu-GPU-6f"}
+	if err := AcquireLease(t.Context(), b.h, b.state, mine, Owner{Launch: "la"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := AcquireLease(t.Context(), b.h, b.state, []string{"port-30020", "gpu-1"}, Owner{Launch: "lb"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReleaseLaunch(t.Context(), b.h, b.state, "la"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := Leases(t.Context(), b.h, b.state)
+	if err != nil || len(left) != 2 || left[0].Owner.Launch != "lb" || left[1].Owner.Launch != "lb" {
+		t.Errorf("left: %+v, %v", left, err)
+	}
+}

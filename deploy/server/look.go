@@ -61,15 +61,15 @@ func look(ctx context.Context, h Host, stateDir, launch string, port int) (State
 	if err != nil {
 		return State{}, fmt.Errorf("look at launch %s: %w", launch, err)
 	}
-	return parseState(h.Name(), stateDir, launch, port, res.Stdout)
+	return parseState(h.Name(), stateDir, launch, port, fields(res.Stdout))
 }
 
-func parseState(host, stateDir, launch string, port int, out []byte) (State, error) {
+func parseState(host, stateDir, launch string, port int, answer []field) (State, error) {
 	st := State{Launch: launch, StateDir: stateDir, ExitCode: -1}
 	var here string
 	var ours bool
 	var err error
-	for _, f := range fields(out) {
+	for _, f := range answer {
 		switch f.key {
 		case "dir":
 			st.LogPath = f.value + "/server.log"
@@ -102,7 +102,7 @@ func parseState(host, stateDir, launch string, port int, out []byte) (State, err
 	case "elsewhere":
 		return State{}, &ElsewhereError{Host: host, Launch: launch, Identity: st.Identity, HereID: here}
 	}
-	return State{}, fmt.Errorf("%s: look at launch %s: unexpected answer %q", host, launch, out)
+	return State{}, fmt.Errorf("%s: look at launch %s: unexpected answer %v", host, launch, answer)
 }
 
 // parseStatus splits what a shell's $? says into exit code and signal.

@@ -48,6 +48,7 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 		remote.Var{Name: "PYTHON", Value: l.Python},
 		remote.Var{Name: "PROGRAM", Value: l.program()},
 		remote.Var{Name: "SH", Value: shell},
+		remote.Var{Name: "ABOUT", Value: l.About},
 		remote.Var{Name: "VALUES", Value: values},
 		remote.Var{Name: "LIBRARY", Value: libText},
 		remote.Var{Name: "LAUNCHER", Value: launchText},

@@ -1,6 +1,6 @@
 # Leases on ports and GPUs: locks that expire by this host's clock.
 # In: STATE MODE (acquire|take|refresh|release|list) NAMES LAUNCH CONTROLLER WHAT
-# TTL (seconds). Out: see lease.go.
+# TTL (seconds). To release no NAMES is all that LAUNCH has. Out: see lease.go.
 #
 # locks/NAME/lock.N: the highest N counts. It is held until it has "released",
 # or until "expires" has passed and its launch is dead. mkdir decides who gets a
@@ -149,6 +149,11 @@ refresh() {
 }
 
 release() {
+	if [ -z "$NAMES" ]; then
+		for r_dir in "$locks"/port-* "$locks"/gpu-*; do
+			[ ! -d "$r_dir" ] || NAMES="$NAMES ${r_dir##*/}"
+		done
+	fi
 	for name in $NAMES; do
 		judge "$name"
 		[ "$verdict" != ours ] || : >"$locks/$name/lock.$g/released" || exit 1

@@ -1,5 +1,5 @@
 # Starts one server process, once per launch id, and prints its identity.
-# In: STATE ID PORT GPUS CWD ENV_FILE PYTHON PROGRAM SH VALUES LIBRARY LAUNCHER.
+# In: STATE ID PORT GPUS CWD ENV_FILE PYTHON PROGRAM SH ABOUT VALUES LIBRARY LAUNCHER.
 # Out: "state ..." and what belongs to it; see start.go.
 
 refuse() { # REASON DETAIL
@@ -92,6 +92,7 @@ main() {
 		"$(q "$env_file")" "$(q "$(home_path "$PYTHON")")" "$(q "$SH")" "$VALUES" "$LIBRARY" "$LAUNCHER" >"$launcher" ||
 		refuse state_dir "$launcher cannot be written"
 	put "$dir/port" "$PORT" || refuse state_dir "$dir/port cannot be written"
+	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || refuse state_dir "$dir/about cannot be written"
 	: >>"$dir/server.log" || refuse state_dir "$dir/server.log cannot be written"
 	# Nothing of ours may stay open in it, or the session would wait for it.
 	setsid "$SH" "$launcher" keep </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
