@@ -9,7 +9,7 @@ import (
 // nearest gives the candidate that differs from word in the fewest characters,
 // "" when none is near enough to be meant.
 func nearest(word string, candidates []string) string {
-	best, bestDist := "", 1+max(1, len(word)/3)
+	best, bestDist := "", 1+max(1, min(2, len(word)/2), len(word)/3)
 	sorted := slices.Sorted(slices.Values(candidates))
 	for _, c := range sorted {
 		d := editDistance(strings.ToLower(word), strings.ToLower(c))

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"specrun/deploy"
-	"specrun/patches"
 )
 
 // deployFlags are what apply and rollback have in common.
@@ -47,7 +46,7 @@ What is applied already is reported and left alone.` + exitStatus(exitOK, exitFa
 			if err != nil {
 				return err
 			}
-			return a.runDeploy(c.Context(), f, add, deploy.Change{Add: add})
+			return a.runDeploy(c.Context(), f, deploy.Change{Add: add})
 		},
 	}
 	f.register(c)
@@ -67,11 +66,7 @@ is kept as a blob.` + exitStatus(exitOK, exitFailed, exitUsage, exitConflict, ex
 		Example: `  specrun rollback --host kimi-8gpu
   specrun rollback profiling-v4 --host kimi-8gpu --dry-run`,
 		RunE: func(c *cobra.Command, args []string) error {
-			library, err := patches.Library()
-			if err != nil {
-				return err
-			}
-			return a.runDeploy(c.Context(), f, library, deploy.Change{Remove: args, RemoveAll: len(args) == 0})
+			return a.runDeploy(c.Context(), f, deploy.Change{Remove: args, RemoveAll: len(args) == 0})
 		},
 	}
 	f.register(c)
@@ -79,7 +74,7 @@ is kept as a blob.` + exitStatus(exitOK, exitFailed, exitUsage, exitConflict, ex
 }
 
 // runDeploy makes the change on every host and prints what became of each file.
-func (a *app) runDeploy(ctx context.Context, f deployFlags, known []*patches.Patch, change deploy.Change) error {
+func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change) error {
 	if f.force && !f.dryRun {
 		if err := a.confirm("content that is not specrun's may be overwritten (a copy stays on the host)"); err != nil {
 			return err
@@ -95,6 +90,11 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, known []*patches.Pat
 		spec, _, err := a.optionalSpec(f.specFile, c.entry)
 		if err != nil {
 			return err
+		}
+		for _, p := range change.Add {
+			if err := onlyForLab(p, c.entry); err != nil {
+				return err
+			}
 		}
 		plan, outcome, err := deploy.Do(ctx, c.Host, c.where(a, spec), change, deploy.DoOptions{
 			Options: deploy.Options{Force: f.force, AllowDirty: f.allowDirty},
@@ -113,7 +113,7 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, known []*patches.Pat
 			a.printPlan(c.Name(), plan)
 			return nil
 		}
-		a.printOutcome(c.Name(), plan, outcome)
+		a.printOutcome(c.Name(), outcome)
 		return nil
 	})
 }
@@ -135,7 +135,7 @@ func (a *app) printPlan(host string, p *deploy.Plan) {
 	}
 }
 
-func (a *app) printOutcome(host string, p *deploy.Plan, o *deploy.Outcome) {
+func (a *app) printOutcome(host string, o *deploy.Outcome) {
 	if a.flags.json {
 		a.line("outcome", o)
 		return
@@ -157,7 +157,7 @@ func (a *app) printOutcome(host string, p *deploy.Plan, o *deploy.Outcome) {
 	if len(o.Changed) > 0 && !o.Durable {
 		a.note("%s: note: the host could not say that the new content is on its disk", host)
 	}
-	for _, n := range append(p.Notes, o.Notes...) {
+	for _, n := range o.Notes {
 		a.note("%s: note: %s", host, n)
 	}
 	for _, live := range o.Live {

@@ -52,18 +52,14 @@ func (a *app) runDemo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	library, err := patches.Library()
-	if err != nil {
-		return err
-	}
 	for _, step := range []struct {
 		command string
 		do      func() error
 	}{
 		{"status", func() error { return a.expectPristine(ctx) }},
-		{"apply profiling-v4", func() error { return a.runDeploy(ctx, deployFlags{}, profiling, deploy.Change{Add: profiling}) }},
+		{"apply profiling-v4", func() error { return a.runDeploy(ctx, deployFlags{}, deploy.Change{Add: profiling}) }},
 		{"sweep steps=1..4", func() error { return a.runSweep(ctx, sweepFlags{}, []string{"steps=1..4"}) }},
-		{"rollback", func() error { return a.runDeploy(ctx, deployFlags{}, library, deploy.Change{RemoveAll: true}) }},
+		{"rollback", func() error { return a.runDeploy(ctx, deployFlags{}, deploy.Change{RemoveAll: true}) }},
 		{"status", func() error { return a.expectPristine(ctx) }},
 	} {
 		a.printf("\n$ specrun %s --host lab\n", step.command)

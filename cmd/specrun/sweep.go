@@ -187,13 +187,21 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 	return experiments.NewPlan(experiment)
 }
 
-// patchFor refuses patches that only the practice host can run.
+// patchFor finds a patch that a sweep on the host may use.
 func (a *app) patchFor(name string, e configs.Host) (*patches.Patch, error) {
 	p, err := a.lookupPatch(name)
-	if err == nil && p.LabOnly && e.Kind != configs.Lab {
-		return nil, usagef("use it with --host lab", "patch %s is for the practice host only", name)
+	if err == nil {
+		err = onlyForLab(p, e)
 	}
 	return p, err
+}
+
+// onlyForLab refuses patches that only the practice host can run.
+func onlyForLab(p *patches.Patch, e configs.Host) error {
+	if !p.LabOnly || e.Kind == configs.Lab {
+		return nil
+	}
+	return usagef("use it with --host lab", "patch %s is for the practice host only", p.Name)
 }
 
 // experimentHost connects to a host for the executor.

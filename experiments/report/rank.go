@@ -116,7 +116,7 @@ func (s *Summary) rank(interleaved bool, data map[string]record.RunData, runs ma
 			first = c
 		}
 	}
-	s.Best = order[0]
+	s.Best, s.ranked = order[0], len(order)
 	s.Cells[s.Best].Best = true
 	s.Verdict = s.verdict(order, first)
 	if len(failed) > 0 {

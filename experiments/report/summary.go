@@ -30,6 +30,7 @@ type Summary struct {
 	labels  []labelNote
 	checks  []string
 	planned int // runs
+	ranked  int // cells
 }
 
 // CellRow is one cell's line. It marshals to the JSON line of type cell, less

@@ -56,7 +56,7 @@ func (s *Summary) WriteTable(w io.Writer) error {
 		for _, c := range columns {
 			line = append(line, row.text(c.metric, marks))
 		}
-		g.add(append(line, s.ratio(row, marks), mark(row, marks), strings.Join(row.Labels, ", "))...)
+		g.add(append(line, s.ratio(row, marks), s.mark(row, marks), strings.Join(row.Labels, ", "))...)
 	}
 	if err := g.write(w); err != nil {
 		return err
@@ -111,9 +111,13 @@ func doubtful(separable *bool, marks map[string]bool) string {
 	return ""
 }
 
-func mark(row *CellRow, marks map[string]bool) string {
-	if !row.Best {
+// mark names the best row. One that nothing was ranked against is in no doubt.
+func (s *Summary) mark(row *CellRow, marks map[string]bool) string {
+	switch {
+	case !row.Best:
 		return ""
+	case s.ranked == 1:
+		return "best"
 	}
 	return "best" + doubtful(row.SeparableFromNext, marks)
 }
