@@ -1,31 +1,27 @@
 package deploy
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"specrun/remote"
 )
 
-// Exit codes of commit.sh and stage.sh that decide what happens next; the
-// error kind on their standard output says the rest.
-const (
-	codeLocked   = 6
-	codeHalfDone = 77
-)
-
-// uploads bounds how many files go to the host at the same time.
-const uploads = 8
+// codeHalfDone is commit.sh's status for a failure beyond its commit point; of
+// all others the error kind on its standard output says enough.
+const codeHalfDone = 77
 
 // tidyLimit bounds clearing away our own staged content after a failure.
 const tidyLimit = 15 * time.Second
@@ -47,7 +43,7 @@ func (o ApplyOptions) event(step, detail string) {
 
 // Event is one step of an execution.
 type Event struct {
-	Step   string // recover, facts, stage, commit, done, undo, tidy
+	Step   string // recover, facts, commit, undo, tidy, done
 	Detail string
 }
 
@@ -88,11 +84,7 @@ func Apply(ctx context.Context, t Target, p *Plan, o ApplyOptions) (*Outcome, er
 		if err != nil {
 			return nil, err
 		}
-		o.event("stage", fmt.Sprintf("%d files", len(tx.Files)))
-		if err := stage(ctx, t, p, tx); err != nil {
-			return nil, err
-		}
-		o.event("commit", p.ID)
+		o.event("commit", fmt.Sprintf("%d files", len(tx.Files)))
 		r, err := commitNew(ctx, t, p, tx, o)
 		if err != nil {
 			return nil, err
@@ -119,59 +111,49 @@ func (o *Outcome) add(r report) {
 	}
 }
 
-// stage makes the private places and sends all new content there.
-func stage(ctx context.Context, t Target, p *Plan, tx transaction) error {
-	folders, err := folderWords(tx)
-	if err != nil {
-		return err
-	}
-	res, err := t.Run(ctx, remote.Script{Name: "stage", Text: text("common.sh", "stage.sh"), Vars: []remote.Var{
-		{Name: "state", Value: p.StateDir}, {Name: "tx", Value: p.ID}, {Name: "controller", Value: p.controller},
-		{Name: "folders", Value: folders}, {Name: "host_id", Value: p.hostID}, {Name: "user", Value: p.user}}})
-	if err != nil {
-		return scriptError(p.Host, res, err)
-	}
-	files, err := p.uploads(tx)
-	if err == nil {
-		g, inner := errgroup.WithContext(ctx)
-		g.SetLimit(uploads)
-		for _, f := range files {
-			g.Go(func() error { return t.Put(inner, f) })
-		}
-		err = g.Wait()
-	}
-	if err != nil {
-		return errors.Join(err, dropStage(ctx, t, p, tx))
-	}
-	return nil
-}
-
-// uploads lists the files to send, the largest first.
-func (p *Plan) uploads(tx transaction) ([]remote.File, error) {
+// content packs everything that is new on the host: the staged files, the
+// ledgers, the patches, and the transaction itself, see seal.py.
+func (p *Plan) content(tx transaction) (string, error) {
 	mode := fs.FileMode(0o600)
 	if p.shared {
 		mode = 0o660
 	}
-	txdir := p.StateDir + "/tx/" + p.ID
-	doc, err := json.Marshal(tx)
-	if err != nil {
-		return nil, fmt.Errorf("write the transaction: %w", err)
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	var err error
+	add := func(path string, data []byte, mode fs.FileMode) {
+		if err == nil {
+			err = cleanPath(path)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(z, "%d %04o %s\n%s", len(data), mode, path, data)
+		}
 	}
-	files := []remote.File{{Path: txdir + "/plan.json", Data: doc, Mode: mode}}
+	doc, docErr := json.Marshal(tx)
+	if docErr != nil {
+		return "", fmt.Errorf("write the transaction: %w", docErr)
+	}
+	txdir := p.StateDir + "/tx/" + p.ID
+	add(txdir+"/plan.json", doc, mode)
 	for _, f := range p.Files {
 		if f.Action == Keep {
 			continue
 		}
+		add(txdir+"/ledger-"+f.tx.ID, f.ledger, mode)
 		if f.tx.Stage != "-" {
-			files = append(files, remote.File{Path: f.tx.Stage, Data: f.new, Mode: 0o600})
+			add(f.tx.Stage, f.new, 0o600)
 		}
-		files = append(files, remote.File{Path: txdir + "/ledger-" + f.tx.ID, Data: f.ledger, Mode: mode})
 	}
-	for sum, data := range p.blobs {
-		files = append(files, remote.File{Path: txdir + "/blobs/" + sum, Data: data, Mode: mode})
+	for _, sum := range slices.Sorted(maps.Keys(p.blobs)) {
+		add(txdir+"/blobs/"+sum, p.blobs[sum], mode)
 	}
-	slices.SortStableFunc(files, func(a, b remote.File) int { return len(b.Data) - len(a.Data) })
-	return files, nil
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		return "", fmt.Errorf("pack the new content: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
 // dropStage takes our own staged content away after a failure, also when ctx
@@ -194,6 +176,7 @@ func tidy(ctx context.Context, t Target, c commit, l leftovers) error {
 	for _, f := range l.folders {
 		c.tx.Folders = append(c.tx.Folders, txFolder{Path: f})
 	}
+	c.tx.sortFolders()
 	c.leftovers = l.ids
 	res, err := c.run(ctx, t)
 	if err != nil {
@@ -212,6 +195,10 @@ func (p *Plan) as(mode string) commit {
 func commitNew(ctx context.Context, t Target, p *Plan, tx transaction, o ApplyOptions) (report, error) {
 	c := p.as("new")
 	c.tx, c.take = tx, o.Take
+	var err error
+	if c.content, err = p.content(tx); err != nil {
+		return report{}, err
+	}
 	for _, f := range p.Files {
 		if f.Action == Keep {
 			continue
@@ -241,7 +228,7 @@ func commitNew(ctx context.Context, t Target, p *Plan, tx transaction, o ApplyOp
 	r := parseReport(res.Stdout)
 	o.event("undo", r.fields["path"])
 	failed := &CommitError{Host: p.Host, Path: r.fields["path"], Reason: halfDone(r, exit)}
-	c.mode = "back"
+	c.mode, c.content = "back", ""
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remote.DefaultScriptTimeout)
 	defer cancel()
 	res, err = c.run(ctx, t)
@@ -262,6 +249,8 @@ func halfDone(r report, exit *remote.ExitError) string {
 	return "could not be replaced"
 }
 
+var commitScripts = []string{"common.sh", "lock.sh", "commit.sh"}
+
 // commit is one call of commit.sh.
 type commit struct {
 	mode        string // new, forward, back, tidy
@@ -275,6 +264,7 @@ type commit struct {
 	ledgers     []string // id, hash of the ledger that was read, ...
 	blobs       []string // of patches that were sent
 	leftovers   []string // mode tidy: ids
+	content     string   // everything new, packed
 }
 
 func (c commit) run(ctx context.Context, t Target) (remote.Result, error) {
@@ -282,7 +272,7 @@ func (c commit) run(ctx context.Context, t Target) (remote.Result, error) {
 	if err != nil {
 		return remote.Result{}, err
 	}
-	return t.Run(ctx, remote.Script{Name: c.mode + " commit", Text: text("common.sh", "lock.sh", "commit.sh"), Vars: vars})
+	return t.Run(ctx, remote.Script{Name: c.mode + " commit", Text: text(commitScripts...), Vars: vars})
 }
 
 func (c commit) vars() ([]remote.Var, error) {
@@ -317,7 +307,7 @@ func (c commit) vars() ([]remote.Var, error) {
 		{Name: "take", Value: yesNo(c.take)}, {Name: "force", Value: yesNo(c.force)},
 		{Name: "user", Value: c.user}, {Name: "host_id", Value: c.hostID},
 		{Name: "cache_prefix", Value: c.cachePrefix}, {Name: "python", Value: c.python},
-		{Name: "seal", Value: text("seal.py")}, {Name: "journal", Value: c.tx.Journal},
+		{Name: "seal", Value: text("seal.py")}, {Name: "content", Value: c.content}, {Name: "journal", Value: c.tx.Journal},
 		{Name: "folders", Value: folders}, {Name: "leftovers", Value: strings.Join(c.leftovers, " ")},
 		{Name: "saved_sums", Value: strings.Join(saved, "\n")}, {Name: "pre_sums", Value: strings.Join(pre, "\n")},
 		{Name: "post_sums", Value: strings.Join(post, "\n")},

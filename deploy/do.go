@@ -19,8 +19,8 @@ type DoOptions struct {
 	Library []*patches.Patch
 }
 
-// warmer is a target that can open its way for files while a script runs.
-type warmer interface{ WarmSFTP(ctx context.Context) }
+// warmer is a target that can make its next script start sooner while one runs.
+type warmer interface{ WarmRun(ctx context.Context) }
 
 // Do makes a change hold on t: it reads the facts, finishes or undoes what an
 // earlier command left open, plans and applies. When another command was
@@ -29,7 +29,7 @@ type warmer interface{ WarmSFTP(ctx context.Context) }
 // Recover and Apply.
 func Do(ctx context.Context, t Target, w Where, c Change, o DoOptions) (*Plan, *Outcome, error) {
 	if warm, ok := t.(warmer); ok && !o.DryRun {
-		warm.WarmSFTP(ctx)
+		warm.WarmRun(ctx)
 	}
 	looked := slices.Clone(c.wanted())
 	if c.removes() {

@@ -155,10 +155,10 @@ type document struct {
 // transactionFile is a transaction found in a state folder.
 type transactionFile struct {
 	document
-	ID         string  `json:"id"`
-	Phase      string  `json:"phase"` // staged, prepared, done
-	Controller string  `json:"controller"`
-	Age        float64 `json:"age"` // seconds
+	ID      string   `json:"id"`
+	Phase   string   `json:"phase"`   // staged, prepared, done
+	Folders []string `json:"folders"` // that it is about
+	Age     float64  `json:"age"`     // seconds
 }
 
 // Engine is an installed engine, from its metadata.

@@ -12,9 +12,6 @@ import (
 	"specrun/patches"
 )
 
-// deadController names a process of this machine that does not exist.
-func deadController() string { return "gone@" + machine() + "/999999999/1" }
-
 // scene is a situation in which one of the scripts runs.
 type scene struct {
 	name   string
@@ -30,7 +27,6 @@ type scene struct {
 }
 
 func (s *site) doOn(t Target, c Change, o DoOptions) error {
-	o.Controller = deadController()
 	_, _, err := Do(context.Background(), t, s.where, c, o)
 	return err
 }
@@ -77,7 +73,6 @@ func scenes() []scene {
 		return func(s *site, _ *patches.Patch) { s.plantLock(1, values) }
 	}
 	return []scene{
-		{name: "apply, staging", script: "stage", setup: noSetup, command: applyOn},
 		{name: "apply", script: "new commit", setup: cached, command: applyOn},
 		{name: "rollback", script: "new commit", command: func(s *site, t Target, _ *patches.Patch) error {
 			return s.doOn(t, Change{RemoveAll: true}, DoOptions{})
@@ -99,7 +94,7 @@ func scenes() []scene {
 		{name: "drift", script: "new commit", third: "changed\n", command: func(s *site, t Target, p *patches.Patch) error {
 			return s.applyChanged(t, p, func() { s.write("engine/srt/spec/worker_v2.py", "changed\n") })
 		}, setup: noSetup, settle: func(s *site) { s.restore(s.v2, v2Source) }},
-		{name: "no room to stage", script: "stage", command: applyOn, setup: func(s *site, _ *patches.Patch) {
+		{name: "no room to stage", script: "new commit", command: applyOn, setup: func(s *site, _ *patches.Patch) {
 			s.fakeTool("mkdir", `case $* in *.specrun-*) exit 1 ;; esac; PATH=${PATH#*:}; mkdir "$@"`)
 		}, settle: func(s *site) { s.fakeTool("mkdir", "") }},
 		{name: "damaged copy", script: "new commit", command: applyOn, setup: func(s *site, _ *patches.Patch) {
@@ -221,10 +216,8 @@ type killPoint struct {
 
 func killPoints(t testing.TB, newSite func() *site, whole ...string) (points []killPoint, commands int) {
 	t.Helper()
-	covered := map[string]map[int]bool{"stage": {}, "commit": {}}
-	group := func(script string) string { return script[strings.LastIndex(script, " ")+1:] }
+	done := map[int]bool{}
 	for _, sc := range scenes() {
-		done := covered[group(sc.script)]
 		for _, line := range traceScene(t, newSite(), sc) {
 			if !done[line] || slices.Contains(whole, sc.name) {
 				points = append(points, killPoint{sc, line})
@@ -232,27 +225,24 @@ func killPoints(t testing.TB, newSite func() *site, whole ...string) (points []k
 			done[line] = true
 		}
 	}
-	texts := map[string]string{"stage": text("common.sh", "stage.sh"), "commit": text("common.sh", "lock.sh", "commit.sh")}
-	for name, script := range texts {
-		lines := strings.Split(script, "\n")
-		for _, i := range commandLines(script) {
-			if unused(name, lines, i) {
-				continue
-			}
-			commands++
-			if !covered[name][i] {
-				t.Errorf("no scene runs line %d of %s: %s", i, name, strings.TrimSpace(lines[i]))
-			}
+	lines := strings.Split(text(commitScripts...), "\n")
+	for _, i := range commandLines(text(commitScripts...)) {
+		if unused(lines, i) {
+			continue
+		}
+		commands++
+		if !done[i] {
+			t.Errorf("no scene runs line %d: %s", i, strings.TrimSpace(lines[i]))
 		}
 	}
 	return points, commands
 }
 
 // unused is true inside functions of common.sh that only other scripts call.
-func unused(script string, lines []string, i int) bool {
+func unused(lines []string, i int) bool {
 	for ; i >= 0; i-- {
 		if name, ok := strings.CutSuffix(lines[i], "() {"); ok {
-			return name == "host_identity" || name == "expand" || name == "boot_identity" && script == "stage"
+			return name == "host_identity" || name == "expand"
 		}
 	}
 	return false
@@ -260,7 +250,7 @@ func unused(script string, lines []string, i int) bool {
 
 func TestKillMatrix_Sample(t *testing.T) {
 	site := func() *site { return newSite(t) }
-	for _, sc := range scenes()[1:4] {
+	for _, sc := range scenes()[:3] {
 		for i, line := range traceScene(t, site(), sc) {
 			if i%41 == 38 {
 				killAt(t, site, sc, line, i)

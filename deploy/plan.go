@@ -175,7 +175,7 @@ func (b *planner) build() error {
 	}
 	b.absent()
 	b.live()
-	b.plan.leftovers = b.facts.leftovers(b.plan.StateDir, b.plan.controller)
+	b.plan.leftovers = b.facts.leftovers(b.plan.StateDir)
 	return b.checkSpace()
 }
 
@@ -362,8 +362,7 @@ func (p *Plan) transaction() (transaction, error) {
 			t.Folders[at].Stage = t.Folders[at].Stage || stage
 		}
 	}
-	// Locks are taken in this order, by everyone.
-	slices.SortFunc(t.Folders, func(a, b txFolder) int { return strings.Compare(folderKey(a.Path), folderKey(b.Path)) })
+	t.sortFolders()
 	entry, err := json.Marshal(map[string]any{"tx": p.ID, "by": p.controller, "files": t.Files})
 	if err != nil {
 		return t, fmt.Errorf("write the journal: %w", err)
@@ -372,20 +371,27 @@ func (p *Plan) transaction() (transaction, error) {
 	return t, nil
 }
 
+// sortFolders puts folders into the order in which everyone takes their locks.
+func (t *transaction) sortFolders() {
+	slices.SortFunc(t.Folders, func(a, b txFolder) int { return strings.Compare(folderKey(a.Path), folderKey(b.Path)) })
+}
+
 func randomID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// thisController names this process so that a later one can tell whether it
-// lives: user@machine/pid/start.
+// thisController says who asks, for the ledger and the journal.
 func thisController() string {
-	name := "unknown"
+	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	return fmt.Sprintf("%s@%s/%d/%s", name, machine(), os.Getpid(), startOf(os.Getpid()))
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
 }
 
 func hostMicros(now float64) int64 { return int64(now * float64(time.Second/time.Microsecond)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -80,20 +79,6 @@ func (k *tamper) Run(ctx context.Context, s remote.Script) (remote.Result, error
 		k.dead.Store(k.dies)
 	}
 	return res, err
-}
-
-func (k *tamper) Put(ctx context.Context, f remote.File) error {
-	if k.dead.Load() {
-		return errDead
-	}
-	return k.Target.Put(ctx, f)
-}
-
-func (k *tamper) Get(ctx context.Context, path string, w io.Writer) (int64, string, error) {
-	if k.dead.Load() {
-		return 0, "", errDead
-	}
-	return k.Target.Get(ctx, path, w)
 }
 
 // traced makes a script write the number of each command that it has done.

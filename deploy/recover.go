@@ -58,7 +58,7 @@ func recoverFacts(ctx context.Context, t Target, f *Facts, o RecoverOptions) (*R
 			}
 			done.Transactions = append(done.Transactions, r)
 		}
-		if l := f.leftovers(s.Path, thisController()); !l.empty() && len(f.open(s)) == 0 {
+		if l := f.leftovers(s.Path); !l.empty() && len(f.open(s)) == 0 {
 			o.event("tidy", strings.Join(l.ids, " "))
 			var locked *LockedError
 			if err := tidy(ctx, t, commit{mode: "tidy", stateDir: s.Path, user: f.User, hostID: f.HostID, python: f.Interpreter}, l); err != nil && !errors.As(err, &locked) {

@@ -63,7 +63,7 @@ func (s *site) applyChanged(t Target, p *patches.Patch, meanwhile func()) error 
 	if err != nil {
 		return err
 	}
-	plan, err := NewPlan(f, Change{Add: []*patches.Patch{p}}, Options{Controller: deadController()})
+	plan, err := NewPlan(f, Change{Add: []*patches.Patch{p}}, Options{})
 	if err != nil {
 		return err
 	}
@@ -233,6 +233,15 @@ func (s *site) await(what string, ok func() bool) {
 	}
 }
 
+// startOf is the start of a process in clock ticks since boot.
+func startOf(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "0"
+	}
+	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))[19]
+}
+
 // stateOf is the state letter of a process, "" when there is none.
 func stateOf(pid int) string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -243,10 +252,10 @@ func stateOf(pid int) string {
 }
 
 // openInState lists transactions and unreleased locks. A transaction that was
-// cut off before it had a name goes by its age only.
+// cut off before it named its folders goes by its age only.
 func (s *site) openInState() []string {
 	s.t.Helper()
-	open, err := filepath.Glob(filepath.Join(s.state, "tx", "*", "controller"))
+	open, err := filepath.Glob(filepath.Join(s.state, "tx", "*", "folder-*"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -255,7 +264,7 @@ func (s *site) openInState() []string {
 		s.t.Fatal(err)
 	}
 	for _, l := range locks {
-		if l.Held {
+		if l.Held && l.Reason != "unowned" { // that goes by age, too
 			open = append(open, fmt.Sprintf("lock %s held: %s", l.Name, l.Reason))
 		}
 	}

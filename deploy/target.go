@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io"
 	"strings"
 
 	"specrun/remote"
@@ -17,10 +16,6 @@ type Target interface {
 	// Run sends one script. A status other than 0 is a *remote.ExitError with
 	// the Result filled.
 	Run(ctx context.Context, s remote.Script) (remote.Result, error)
-	// Put writes a new file and fails when it exists.
-	Put(ctx context.Context, f remote.File) error
-	// Get copies a file, checked by hash.
-	Get(ctx context.Context, path string, w io.Writer) (n int64, sha256 string, err error)
 }
 
 // Where names the interpreter and environment as the server would have them.
@@ -35,7 +30,8 @@ type Where struct {
 //go:embed scripts/*.sh scripts/*.py
 var scripts embed.FS
 
-// text joins embedded files into one script or program.
+// text joins embedded files into one script or program, without the lines
+// that are comments: each byte counts on a slow line.
 func text(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -43,8 +39,11 @@ func text(names ...string) string {
 		if err != nil {
 			panic(err) // embedded at build time: a wrong name is a wrong build
 		}
-		b.Write(data)
-		b.WriteByte('\n')
+		for l := range strings.Lines(string(data)) {
+			if bare := strings.TrimSpace(l); bare != "" && !strings.HasPrefix(bare, "#") {
+				b.WriteString(l)
+			}
+		}
 	}
 	return b.String()
 }

@@ -6,8 +6,9 @@
 #   folders  groups of three: key, folder, claim (make, none)
 #   ledgers  groups of two: id, hash of the ledger that the plan read, or none
 #   saved_sums pre_sums post_sums   lines for sha256sum -c
+#   content  everything new, packed; python, seal, seal_files: what unpacks,
+#            checks and seals it
 #   journal  one line
-#   python, seal, seal_files   what checks and seals the staged files
 #   leftovers   mode tidy only: ids of transactions that began nothing
 #
 # The commit point is the renaming of tx/<id> to tx/<id>.prepared. Before it
@@ -15,7 +16,8 @@
 # it on any later command finishes or undoes the work.
 main() {
 	umask 077
-	[ ! -g "$state" ] || umask 007
+	[ -d "$state" ] || mkdir -p "$state" || fail 73 unwritable "path $state"
+	share
 	boot_identity
 	held=
 	orphans=
@@ -42,12 +44,13 @@ sweep_orphans() {
 
 run_new() {
 	txdir=$state/tx/$tx
-	[ -d "$txdir" ] || fail 75 stage-gone "path $txdir"
 	each_folder check_open
+	mkdir -p "$state/blobs" "$state/files" "$state/claims" "$txdir/blobs" || fail 73 unwritable "path $txdir"
+	each_folder make_stage
 	each_folder check_claim
 	each_file save_pre
-	sums_hold "$saved_sums" || saved_wrong
 	seal_all
+	sums_hold "$saved_sums" || saved_wrong
 	each_ledger check_ledger
 	sums_hold "$pre_sums" || each_file check_pre
 	mv -f "$txdir"/blobs/* "$state/blobs" || fail 73 unwritable "path $state/blobs"
@@ -153,6 +156,22 @@ check_open() {
 	done
 }
 
+# share: in a folder that is its group's too, so is what we make.
+share() {
+	[ ! -g "$state" ] || umask 007
+}
+
+# make_stage makes the private place for a folder's new content.
+make_stage() {
+	printf '%s\n' "$folder" >"$txdir/folder-$key" || fail 73 unwritable "path $txdir"
+	[ "$claim" = make ] || return 0
+	mkdir -m 700 "$folder/.specrun-$tx" || fail 73 unwritable "path $folder"
+	umask 022
+	printf '%s\n' "$user" "$state" "$host_id" >"$folder/.specrun-$tx/claim" || fail 73 unwritable "path $folder"
+	umask 077
+	share
+}
+
 # The claim says whose ledger counts here. It appears with its content, or
 # not at all; where links are not possible, by exclusive creation.
 check_claim() {
@@ -167,7 +186,7 @@ copy_claim() {
 	umask 022
 	(set -C; cat "$folder/.specrun-$tx/claim" >"$folder/.specrun-claim") 2>/dev/null
 	umask 077
-	[ ! -g "$state" ] || umask 007
+	share
 }
 
 claim_reads() {
@@ -237,12 +256,12 @@ saved_wrong() {
 	fail 76 saved-copy "path $txdir/blobs"
 }
 
-# seal_all gives the staged files owner, mode and times of those they replace,
-# checks that they compile and writes all of it to the disk, in one
-# interpreter start.
+# seal_all unpacks what is new, gives the staged files owner, mode and times of
+# those they replace, checks that they compile and writes all of it to the disk,
+# in one interpreter start.
 seal_all() {
 	eval "set -- $seal_files"
-	"$python" -I -S -B -W ignore -c "$seal" "$txdir" "$state" "$@" || fail 76 not-sealed
+	printf '%s' "$content" | "$python" -I -S -B -W ignore -c "$seal" "$txdir" "$state" "$@" || fail 76 not-sealed
 }
 
 stage_back() {

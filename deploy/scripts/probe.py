@@ -427,14 +427,16 @@ def state_facts(path):
         t_id, _, phase = name.partition(".")
         folder = os.path.join(path, "tx", name)
         doc = document(os.path.join(folder, "plan.json"), name) if phase else {}
-        doc.update(
-            id=t_id, phase=phase or "staged", controller=text(os.path.join(folder, "controller")),
-            age=NOW - os.lstat(folder).st_mtime,
-        )
+        about = [text(os.path.join(folder, f)) for f in names_in(folder) if f.startswith("folder-")]
+        about = [d for d in about if d.startswith("/")]
+        try:
+            age = NOW - os.lstat(folder).st_mtime
+        except OSError:
+            continue  # just finished by another command
+        doc.update(id=t_id, phase=phase or "staged", folders=about, age=age)
         s["transactions"].append(doc)
-        for f in names_in(folder):
-            if f.startswith("folder-"):
-                folder_facts(text(os.path.join(folder, f)))
+        for d in about:
+            folder_facts(d)
 
 
 def names_in(folder):

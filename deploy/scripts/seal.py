@@ -1,6 +1,8 @@
-# Seals staged files: python -I -S -B -c SEAL TXDIR STATE, then groups of five:
-# real file, staged file, SHA-256, mtime in ns, check (yes, no, or absent: the
-# staged file need not be there).
+# Unpacks and seals staged files: python -I -S -B -c SEAL TXDIR STATE, then
+# groups of five: real file, staged file, SHA-256, mtime in ns, check (yes, no,
+# or absent: the staged file need not be there). On standard input comes what
+# to unpack: base64 of a zlib stream of files, each a line "size mode path" and
+# its bytes; nothing when there is nothing.
 #
 # A staged file gets owner, mode, extended attributes of the real one, and the
 # given time; with check "yes" it must compile. All of it, and what the
@@ -10,7 +12,9 @@ import errno
 import os
 import stat
 import sys
+from binascii import a2b_base64
 from hashlib import sha256
+from zlib import decompress
 
 
 def stop(kind, *lines):
@@ -27,6 +31,29 @@ def sync(path):
         if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         sys.stdout.write("note not durable: %s: %s\n" % (path, e.strerror))
+    finally:
+        os.close(fd)
+
+
+def unpack(packed):
+    data = decompress(a2b_base64(packed)) if packed else b""
+    at = 0
+    while at < len(data):
+        end = data.index(b"\n", at)
+        size, mode, path = data[at:end].split(b" ", 2)
+        at = end + 1 + int(size)
+        write(os.fsdecode(path), data[end + 1:at], int(mode, 8))
+
+
+def write(path, data, mode):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.fchmod(fd, mode)
+        while data:
+            data = data[os.write(fd, data):]
+    except OSError as e:
+        e.filename = path
+        raise
     finally:
         os.close(fd)
 
@@ -76,6 +103,7 @@ def attributes(real, staged):
 def main(argv):
     txdir, state = argv[:2]
     try:
+        unpack(sys.stdin.buffer.read())
         for i in range(2, len(argv), 5):
             seal(*argv[i:i + 5])
         for folder, _, names in os.walk(txdir):
