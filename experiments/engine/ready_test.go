@@ -70,6 +70,17 @@ func TestReadiness_Crashes(t *testing.T) {
 	}
 }
 
+// The head of a traceback alone would not say what happened; that the server
+// then ends itself is no cause.
+func TestReadiness_CrashSaysWhatWasRaised(t *testing.T) {
+	got := sg(t).CrashIn([]byte("[2026-03-02 10:00:30 TP0] Scheduler hit an exception: Traceback (most recent call last):\n" +
+		"  File \"/x/scheduler.py\", line 10, in run\n    self.init()\nRuntimeError: no such layer\n\n" +
+		"[2026-03-02 10:00:31] Received sigquit from a child process. It usually means the child failed.\nKilled\n"))
+	if got == nil || got.Kind != "scheduler_exception" || !strings.Contains(got.Evidence, "RuntimeError: no such layer") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What looks like a crash and is none, from real starts and stops.
 func TestReadiness_Decoys(t *testing.T) {
 	for _, line := range []string{

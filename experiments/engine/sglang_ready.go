@@ -103,7 +103,11 @@ func crash(c *metrics.Crash) *server.Crash {
 	if c == nil {
 		return nil
 	}
-	return &server.Crash{Kind: c.Kind, Evidence: c.Evidence, Advice: crashAdvice[c.Kind]}
+	evidence := c.Evidence
+	if c.Message != "" && !strings.Contains(evidence, c.Message) { // the head of a traceback does not say what happened
+		evidence += " " + c.Message
+	}
+	return &server.Crash{Kind: c.Kind, Evidence: evidence, Advice: crashAdvice[c.Kind]}
 }
 
 // Probe implements server.Readiness with one greedy generation of probeTokens.

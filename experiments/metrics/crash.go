@@ -19,6 +19,7 @@ type finding struct {
 	rank   string
 	port   int
 	tb     *traceback // the traceback it stands in or heads
+	late   bool       // the log had said before that the process ends
 }
 
 // crashReader looks for the reason of a process's death.
@@ -86,8 +87,9 @@ func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *tra
 	}
 	f := finding{rule: ru, kind: ru.kind, force: ru.force, line: e.num, off: e.start, text: e.msg, run: run,
 		ready: r.ready[run], stream: e.stream, rank: e.rank, tb: tb}
+	_, f.late = r.ends[run]
 	if ru.force == outcome {
-		if _, ok := r.ends[run]; !ok {
+		if !f.late {
 			f.kind = kindScheduler
 			r.ends[run] = f
 		}
@@ -224,7 +226,9 @@ func (r *crashReader) verdict(fs []finding, run int) *Crash {
 	root := pick(fs, func(f finding) bool { return f.kind == kindCapture })
 	if root == nil {
 		root = pick(fs, func(f finding) bool {
-			return f.kind != kindScheduler && f.kind != kindStart && !reConsequence.MatchString(f.text)
+			// A server whose child failed ends itself by SIGKILL: the shell's
+			// word for that is no cause.
+			return f.kind != kindScheduler && f.kind != kindStart && !(f.kind == kindSigkill && f.late) && !reConsequence.MatchString(f.text)
 		})
 	}
 	if root == nil {

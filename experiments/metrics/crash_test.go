@@ -45,6 +45,11 @@ func TestCrash(t *testing.T) {
 		"internal port taken": {args + hit + "RuntimeError: Port is already in use. dist_init_port=29501\n" + sigquit, "port_in_use", 3, "startup", nil},
 		"killed by the shell's word": {args + "[2026-01-01 00:00:30] Load weight begin. avail mem=79 GB\nKilled\n",
 			"killed_sigkill", 3, "startup", nil},
+		"killed by itself after a child failed": {args + hit + frame + "RuntimeError: out of marbles\n\n" + sigquit + "Killed\n",
+			"scheduler_exception", 2, "startup", func(c *metrics.Crash) bool {
+				return c.Exception == "RuntimeError" && c.Message == "RuntimeError: out of marbles"
+			}},
+		"killed after a child was": {args + sigquit + "Killed\n", "killed_sigkill", 3, "startup", nil},
 		"kernel's killer": {args + "[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:99kB\n", "host_oom", 2, "startup", nil},
 		"disk full":       {args + hit + frame + "OSError: [Errno 28] No space left on device: '/root/.cache/x'\n" + sigquit, "disk_full", 5, "startup", nil},
 		"unknown flag":    {"usage: launch_server.py [-h] --model-path MODEL\nlaunch_server.py: error: unrecognized arguments: --speculative-steps 3\n", "engine_start_failed", 1, "startup", nil},
