@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"specrun/deploy"
+	"specrun/patches"
 )
 
 // deployFlags are what apply and rollback have in common.
@@ -85,6 +86,10 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change
 			return err
 		}
 	}
+	library, err := patches.Library()
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex
 	return a.eachHost(ctx, func(ctx context.Context, c *connection) error {
 		spec, _, err := a.optionalSpec(f.specFile, c.entry)
@@ -102,7 +107,7 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change
 				a.progress("%s: %s %s", c.Name(), e.Step, e.Detail)
 			}},
 			DryRun:  f.dryRun,
-			Library: known,
+			Library: library,
 		})
 		if err != nil {
 			return err
