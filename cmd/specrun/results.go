@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -104,11 +105,44 @@ func (a *app) runShow(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	o := reportOptions()
+	if run.Run.State == record.RunFailed {
+		if o.LogTail, err = logTail(run.Artifacts); err != nil {
+			return err
+		}
+	}
 	if a.flags.json {
-		a.line("run", report.Detail(run))
+		a.line("run", report.Detail(run, o))
 		return nil
 	}
-	return a.text(func(w io.Writer) error { return report.WriteRun(w, run, reportOptions()) })
+	return a.text(func(w io.Writer) error { return report.WriteRun(w, run, o) })
+}
+
+// What show prints of a failed run's log; logs prints all of it.
+const (
+	tailLines   = 20
+	tailColumns = 300
+)
+
+// logTail reads the last lines of the server's log kept with a failed run; nil
+// when none was kept.
+func logTail(artifacts []record.Artifact) ([]string, error) {
+	kept := artifact(artifacts, "server-tail.log")
+	if kept == nil {
+		return nil, nil
+	}
+	text, err := os.ReadFile(kept.Path)
+	if err != nil {
+		return nil, fmt.Errorf("end of the server's log: %w", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	for i, l := range lines {
+		if len(l) > tailColumns {
+			lines[i] = strings.ToValidUTF8(l[:tailColumns], "") + "..."
+		}
+	}
+	return lines, nil
 }
 
 // lastSweep stands for the id of the sweep begun last.
@@ -202,7 +236,7 @@ func (a *app) runLogs(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	kept := serverLog(run.Artifacts)
+	kept := artifact(run.Artifacts, "server.log")
 	if kept == nil {
 		return &codedError{code: exitFailed, msg: "run " + run.Run.ID + " has no server log kept", hint: "a run that is still going on has its log on the host: see runs/ in the state folder there"}
 	}
@@ -224,9 +258,9 @@ func (a *app) runLogs(ctx context.Context, id string) error {
 	return err
 }
 
-func serverLog(artifacts []record.Artifact) *record.Artifact {
-	for _, art := range artifacts {
-		if art.Name == "server.log" {
+func artifact(all []record.Artifact, name string) *record.Artifact {
+	for _, art := range all {
+		if art.Name == name {
 			return &art
 		}
 	}

@@ -39,6 +39,7 @@ type RunDetail struct {
 	Artifacts  []artifactJSON               `json:"artifacts"`
 	Events     []eventJSON                  `json:"events"`
 	Samples    []sampleJSON                 `json:"samples"`
+	LogTail    []string                     `json:"log_tail,omitempty"` // of a failed run: last lines of the server's log
 }
 
 type metricJSON struct {
@@ -88,13 +89,14 @@ type sampleJSON struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Detail gives the JSON of one run. Empty lists are [], not null.
-func Detail(v record.RunView) RunDetail {
+// Detail gives the JSON of one run. Empty lists are [], not null. Of the options
+// only LogTail counts.
+func Detail(v record.RunView, o Options) RunDetail {
 	d := RunDetail{ID: v.Run.ID, Sweep: v.Sweep.ID, Name: v.Sweep.Name, Kind: v.Sweep.Kind, Launch: v.Launch.ID, Host: v.Run.Host,
 		Params: v.Cell.Params, Baseline: v.Cell.Baseline, Round: v.Slot.Round + 1, Repeat: v.Slot.Repeat + 1, Attempt: v.Run.Attempt,
 		State: string(v.Run.State), Class: string(v.Run.Class), Reason: v.Run.Reason, Argv: v.Launch.Argv, Identity: v.Launch.Identity,
 		Metrics: []metricJSON{}, Labels: []labelJSON{}, Checks: []checkJSON{}, Provenance: map[string]map[string]string{},
-		Artifacts: []artifactJSON{}, Events: []eventJSON{}, Samples: []sampleJSON{}}
+		Artifacts: []artifactJSON{}, Events: []eventJSON{}, Samples: []sampleJSON{}, LogTail: o.LogTail}
 	d.Start, d.End = times(v.Run)
 	if d.Params == nil {
 		d.Params = record.Params{}
@@ -171,6 +173,12 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 		b.WriteString("\nreason\n")
 		for _, line := range strings.Split(reason, "\n") {
 			b.WriteString("  " + plain(strings.TrimRight(line, "\r")) + "\n")
+		}
+	}
+	if len(o.LogTail) > 0 {
+		b.WriteString("\nend of the server's log\n")
+		for _, line := range o.LogTail {
+			b.WriteString("  " + plain(line) + "\n")
 		}
 	}
 	section := func(title string, g grid) error {

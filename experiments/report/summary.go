@@ -16,6 +16,7 @@ type Options struct {
 	Objective  string                                  // "" = the one of the plan, else output_throughput
 	Advice     func(label string) string               // what to do about a label; nil = nothing
 	CellLabels func(runs, launches int) []record.Label // labels that depend on how often a cell was measured; nil = none
+	LogTail    []string                                // of one failed run: the last lines of its server's log
 }
 
 // Summary is a sweep in numbers.

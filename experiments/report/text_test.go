@@ -35,11 +35,13 @@ func TestRun_Golden(t *testing.T) {
 	failed.Run.State, failed.Run.Class, failed.Run.Reason = record.RunFailed, record.ClassExited, "the server exited with 1\n\x1b[31mCUDA out of memory\x1b[0m\r"
 	failed.Data, failed.Artifacts = record.RunData{}, nil
 	b.WriteString("--- failed\n")
-	if err := WriteRun(&b, failed, options()); err != nil {
+	o := options()
+	o.LogTail = []string{"Load weight begin.", "\x1b[31mRuntimeError\x1b[0m: no memory"}
+	if err := WriteRun(&b, failed, o); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("--- json\n")
-	out, err := json.MarshalIndent(Detail(runView()), "", " ")
+	out, err := json.MarshalIndent(Detail(runView(), options()), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
