@@ -166,28 +166,41 @@ func (a *attempt) goOn(ctx context.Context, adopted *record.Run) error {
 }
 
 // serve takes the launch's own steps; when one of them fails, so have all its
-// runs.
+// runs, unless another launch may do better.
 func (a *attempt) serve(ctx context.Context) error {
-	for _, s := range a.launchSteps() {
-		err := a.do(ctx, s)
-		if err == nil {
-			continue
-		}
-		err = judge(ctx, s.Name, err)
-		var f *failure
-		if errors.As(err, &f) {
-			a.progress(s.Name, PhaseFailed, f.Error())
-			ev := failureEvidence{Class: f.class, Reason: f.reason()}
-			if err := a.record(ctx, "", s.Name, record.EventFailed, ev, record.Change{}); err != nil {
-				return err
-			}
-			if err := a.failRest(ctx, ev); err != nil {
-				return err
-			}
-		}
+	step, err := a.bringUp(ctx)
+	var f *failure
+	if !errors.As(err, &f) {
 		return err
 	}
-	return nil
+	a.progress(step, PhaseFailed, f.Error())
+	if a.portWasTaken(f) {
+		a.progress(stepLaunch, PhaseNote, anotherPort)
+		ev := map[string]string{"failed": step, "reason": f.reason(), "next": anotherPort}
+		if err := a.record(ctx, "", stepLaunch, record.EventNote, ev, record.Change{}); err != nil {
+			return err
+		}
+		return f
+	}
+	ev := failureEvidence{Class: f.class, Reason: f.reason()}
+	if err := a.record(ctx, "", step, record.EventFailed, ev, record.Change{}); err != nil {
+		return err
+	}
+	if err := a.failRest(ctx, ev); err != nil {
+		return err
+	}
+	return f
+}
+
+// bringUp takes the launch's own steps until one fails; it names that one. The
+// error is judged.
+func (a *attempt) bringUp(ctx context.Context) (step string, err error) {
+	for _, s := range a.launchSteps() {
+		if err := a.do(ctx, s); err != nil {
+			return s.Name, judge(ctx, s.Name, err)
+		}
+	}
+	return "", nil
 }
 
 // failRest makes every run that has no result a failed one.
@@ -251,7 +264,11 @@ func (a *attempt) cut(ctx context.Context, why string) error {
 func (a *attempt) finish(ctx context.Context, state record.LaunchState) error {
 	keep := state == record.LaunchDone && a.x.plan.After == AfterKeep && a.isLast(ctx)
 	if keep {
-		a.x.note(fmt.Sprintf("the server of launch %s still runs on %s, port %d, with its patches (after: keep)", a.rec.ID, a.x.host.Name, a.leases.Port))
+		a.x.note(fmt.Sprintf("the server of launch %s still runs on %s, port %d, with its patches (after: keep); specrun server stop --host %s ends it",
+			a.rec.ID, a.x.host.Name, a.leases.Port, a.x.host.Name))
+		if err := a.leaveLeases(ctx); err != nil {
+			return &fatalError{err}
+		}
 	} else if err := a.undoAll(ctx); err != nil {
 		return &fatalError{err}
 	}

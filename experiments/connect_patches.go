@@ -10,7 +10,6 @@ import (
 
 	"specrun/deploy"
 	"specrun/patches"
-	"specrun/remote"
 )
 
 // remotePatcher establishes patch sets through package deploy.
@@ -43,12 +42,7 @@ func (p *remotePatcher) unchanged(ctx context.Context, s PatchState) (bool, erro
 		}
 		fmt.Fprintf(&sums, "%s  %s\n", f.SHA256, f.Path)
 	}
-	res, err := p.h.Run(ctx, remote.Script{Name: "unchanged", Text: unchangedText, Vars: []remote.Var{
-		{Name: "SUMS", Value: strings.TrimSuffix(sums.String(), "\n")}, {Name: "TX", Value: p.stateDir + "/tx"}}})
-	if err != nil {
-		return false, err
-	}
-	return strings.TrimSpace(string(res.Stdout)) == "unchanged", nil
+	return contentIs(ctx, p.h, sums.String(), p.stateDir+"/tx")
 }
 
 // Current implements Patcher.

@@ -27,7 +27,8 @@ type execution struct {
 	found     map[string]foundPatches
 	hostInfo  map[string][]record.Fact // by interpreter and environment
 	firsts    firsts
-	last      *attempt // the latest launch; what concerns the sweep is noted in its journal
+	moved     map[string]bool // slots whose launch was tried again on another port
+	last      *attempt        // the latest launch; what concerns the sweep is noted in its journal
 	launches  int
 	expected  int
 	notes     []string
@@ -92,7 +93,7 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{deps: d, plan: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
-		found: map[string]foundPatches{}, hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}}
+		found: map[string]foundPatches{}, hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}, moved: map[string]bool{}}
 	if len(plan.Cells) == 0 {
 		return nil, errors.New("execute: the plan has no cells")
 	}

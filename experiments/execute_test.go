@@ -283,12 +283,6 @@ func TestExecute_AStrangerOnThePortIsNamedAndLeftAlone(t *testing.T) {
 	if _, still := r.w.foreign[31000]; !still || len(r.w.patches) != 0 {
 		t.Error("something was changed")
 	}
-	// With an automatic port it is passed by.
-	r = newRig(t)
-	r.w.foreign[firstAutoPort] = server.Holder{Port: firstAutoPort, PID: 4711}
-	if sum, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=2"), nil); err != nil || sum.Done != 2 {
-		t.Errorf("%+v, %v", sum, err)
-	}
 }
 
 func TestExecute_APatchConflictFailsTheCellsThatNeedIt(t *testing.T) {

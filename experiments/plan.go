@@ -45,6 +45,9 @@ type PlannedLaunch struct {
 	Round   int          `json:"round"`
 	Runs    []PlannedRun `json:"runs"`    // in order
 	Command string       `json:"command"` // to paste into a shell on the host; secrets left out
+	// Placeholder is the port in Command that stands for one which is free when
+	// the launch is made (port: auto); 0 when Command has the port itself.
+	Placeholder int `json:"placeholder_port,omitempty"`
 }
 
 // PlannedRun is one run of a launch.
@@ -65,10 +68,6 @@ const (
 	guessStart = 2 * time.Minute // or a tenth of ready.timeout, when that is less
 	guessToken = 12 * time.Millisecond
 )
-
-// firstAutoPort is where port: auto begins to look, and what a printed command
-// shows for it.
-const firstAutoPort = 30000
 
 // NewPlan puts the cells of an experiment into launches: cells with the same
 // server share one, all repeats of a round are in one, and rounds are
@@ -99,6 +98,9 @@ func NewPlan(e *Experiment) (*Plan, error) {
 		}
 		if l.Command, err = command(e.renderer, e.Cells[group[0]].Server); err != nil {
 			return err
+		}
+		if e.Cells[group[0]].Server.Port == 0 {
+			l.Placeholder = firstAutoPort
 		}
 		p.Launches = append(p.Launches, l)
 		return nil

@@ -44,9 +44,6 @@ type launchFacts struct {
 	Host    []record.Fact     `json:"host"`
 }
 
-// autoPorts is how many ports from firstAutoPort on are tried.
-const autoPorts = 200
-
 func (a *attempt) launchSteps() []Step {
 	return []Step{
 		{Name: stepLease, Look: a.lookLease, Do: a.doLease, Undo: a.undoLease, UndoName: "release"},
@@ -67,7 +64,7 @@ func (a *attempt) lookLease(ctx context.Context) (Found, any, error) {
 	}
 	auto := port == 0
 	if auto {
-		free, err := h.Leases.FreePort(ctx, firstAutoPort, autoPorts)
+		free, err := h.Leases.FreePort(ctx, autoPort(a.rec.ID), autoPorts)
 		if err != nil {
 			return Absent, nil, err
 		}
@@ -106,7 +103,11 @@ func (a *attempt) gpus() []string {
 }
 
 func (a *attempt) owner() server.Owner {
-	return server.Owner{Launch: a.rec.ID, Controller: a.x.deps.Controller, What: "sweep " + a.x.sweepID}
+	what := "sweep " + a.x.sweepID
+	if a.x.sweepID == "" {
+		what = "a server started by hand"
+	}
+	return server.Owner{Launch: a.rec.ID, Controller: a.x.deps.Controller, What: what}
 }
 
 func (a *attempt) doLease(ctx context.Context) (any, error) {
@@ -211,7 +212,11 @@ func (a *attempt) doStart(ctx context.Context) (any, error) {
 	if gpus == nil {
 		gpus = []string{"all"}
 	}
-	id, err := a.x.host.Server.Start(ctx, server.Launch{ID: a.rec.ID, Argv: a.rec.Argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
+	about, err := a.about()
+	if err != nil {
+		return nil, err
+	}
+	id, err := a.x.host.Server.Start(ctx, server.Launch{ID: a.rec.ID, About: about, Argv: a.rec.Argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
 		EnvFile: a.cfg.EnvFile, Env: env, LoginEnv: a.cfg.LoginEnv, Cwd: a.cfg.Cwd, Port: a.leases.Port, GPUs: gpus})
 	if err != nil {
 		return nil, err
