@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"specrun/experiments/metrics"
+	"specrun/experiments/metrics/metricstest"
 )
 
 // want maps "metric unit" to the values that must be read, in JSON form.
@@ -158,7 +159,7 @@ Per-position acceptance (%):
 				if err := json.Unmarshal([]byte(strings.ReplaceAll(text, " ", ",")), &values); err != nil {
 					t.Fatal(err)
 				}
-				if have := readValues(got, metric, unit, nil); !reflect.DeepEqual(have, values) {
+				if have := metricstest.Values(got, metric, unit, nil); !reflect.DeepEqual(have, values) {
 					t.Errorf("%s: %v, want %v", key, have, values)
 				}
 			}
