@@ -53,6 +53,16 @@ func (a *attempt) leaveLeases(ctx context.Context) error {
 	})
 }
 
+// ServerState is how far a server that lives is.
+type ServerState string
+
+// States of a server that lives.
+const (
+	ServerStarting ServerState = "starting" // nobody listens on its port yet
+	ServerRunning  ServerState = "running"
+	ServerStopping ServerState = "stopping" // a stop was begun
+)
+
 // RunningServer is a server on a host that some specrun started there, for a
 // sweep or by hand, and whose process lives.
 type RunningServer struct {
@@ -62,7 +72,7 @@ type RunningServer struct {
 	Port       int
 	Started    time.Time // host's clock
 	Age        time.Duration
-	Stopping   bool // somebody is ending it
+	State      ServerState
 	LogPath    string
 	LogSize    int64 // bytes
 	Experiment string
@@ -91,8 +101,14 @@ func Servers(ctx context.Context, h RemoteHost, stateDir string) ([]RunningServe
 	}
 	var all []RunningServer
 	for _, l := range listed {
-		s := RunningServer{Launch: l.Launch, Identity: l.Identity, Port: l.Port, Started: l.Started, Age: l.Age, Stopping: l.Stopped,
+		s := RunningServer{Launch: l.Launch, Identity: l.Identity, Port: l.Port, Started: l.Started, Age: l.Age, State: ServerRunning,
 			LogPath: l.LogPath, LogSize: l.LogSize}
+		switch {
+		case l.Stopped:
+			s.State = ServerStopping
+		case l.Port != 0 && !l.Listens:
+			s.State = ServerStarting
+		}
 		if l.Port != 0 {
 			s.URL = fmt.Sprintf("http://127.0.0.1:%d", l.Port)
 		}

@@ -40,15 +40,29 @@ func (a *app) announce(p *experiments.Plan, full bool) {
 			c := p.Cells[r.Cell]
 			runs = append(runs, fmt.Sprintf("%s repeat %d", cellName(c.Params, c.Baseline), r.Repeat+1))
 		}
-		patches := []string{"none"}
-		if refs := p.Cells[l.Runs[0].Cell].Server.Patches; len(refs) > 0 {
-			patches = patches[:0]
-			for _, ref := range refs {
-				patches = append(patches, ref.Name)
-			}
-		}
-		a.printf("\nlaunch %d, round %d, patches %s: %s\n%s\n", l.N+1, l.Round+1, strings.Join(patches, " + "), strings.Join(runs, ", "), l.Command)
+		patches := patchNames(p.Cells[l.Runs[0].Cell].Server.Patches)
+		a.printf("\nlaunch %d, round %d, patches %s: %s%s\n%s\n", l.N+1, l.Round+1, patches, strings.Join(runs, ", "), placeholder(l), l.Command)
 	}
+}
+
+// patchNames shows a patch set in words.
+func patchNames(refs []experiments.PatchRef) string {
+	var names []string
+	for _, ref := range refs {
+		names = append(names, ref.Name)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, " + ")
+}
+
+// placeholder says which port of a printed command is none.
+func placeholder(l experiments.PlannedLaunch) string {
+	if l.Placeholder == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (port %d stands for one that is free then)", l.Placeholder)
 }
 
 // cellName shows a cell's parameters in one word each.

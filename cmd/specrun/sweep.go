@@ -100,32 +100,9 @@ type hostSweep struct {
 }
 
 func (a *app) runSweep(ctx context.Context, f sweepFlags, args []string) error {
-	axes, err := experiments.ParseArgs(args)
+	sweeps, specPath, err := a.planAll(ctx, f, args)
 	if err != nil {
 		return err
-	}
-	first, specPath, err := a.specBeforeHosts(f.specFile)
-	if err != nil {
-		return err
-	}
-	entries, err := a.hostEntries(ctx, first)
-	if err != nil {
-		return err
-	}
-	var sweeps []hostSweep
-	for _, e := range entries {
-		spec, path, err := a.requiredSpec(f.specFile, e)
-		if err != nil {
-			return err
-		}
-		if specPath == "" {
-			specPath = path
-		}
-		plan, err := a.planFor(ctx, f, spec, e, axes)
-		if err != nil {
-			return err
-		}
-		sweeps = append(sweeps, hostSweep{e, plan})
 	}
 	for _, s := range sweeps {
 		a.announce(s.plan, f.dryRun)
@@ -139,6 +116,38 @@ func (a *app) runSweep(ctx context.Context, f sweepFlags, args []string) error {
 	}
 	defer results.Close()
 	return a.executeAll(ctx, results, sweeps)
+}
+
+// planAll plans a sweep for each host. specPath is the spec's, "" for a built-in
+// one.
+func (a *app) planAll(ctx context.Context, f sweepFlags, args []string) (sweeps []hostSweep, specPath string, err error) {
+	axes, err := experiments.ParseArgs(args)
+	if err != nil {
+		return nil, "", err
+	}
+	first, specPath, err := a.specBeforeHosts(f.specFile)
+	if err != nil {
+		return nil, "", err
+	}
+	entries, err := a.hostEntries(ctx, first)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, e := range entries {
+		spec, path, err := a.requiredSpec(f.specFile, e)
+		if err != nil {
+			return nil, "", err
+		}
+		if specPath == "" {
+			specPath = path
+		}
+		plan, err := a.planFor(ctx, f, spec, e, axes)
+		if err != nil {
+			return nil, "", err
+		}
+		sweeps = append(sweeps, hostSweep{e, plan})
+	}
+	return sweeps, specPath, nil
 }
 
 // specBeforeHosts is the spec whose hosts are meant when no --host is given.
@@ -222,7 +231,8 @@ func (a *app) experimentHost(ctx context.Context, e configs.Host) (*experiments.
 	}), nil
 }
 
-func (a *app) deps(results *store.Store, hosts func(context.Context, string) (*experiments.Host, error)) experiments.Deps {
+// deps are the executor's; results may be nil for what is not recorded.
+func (a *app) deps(results experiments.Recorder, hosts func(context.Context, string) (*experiments.Host, error)) experiments.Deps {
 	return experiments.Deps{
 		Recorder: results, Hosts: hosts, Engines: experiments.Engines, Collect: experiments.Collect,
 		Now: a.now, IDs: a.newID,

@@ -51,7 +51,7 @@ func (e *HeldError) Error() string {
 		msg += " (" + l.Owner.What + ")"
 	}
 	if l.Alive {
-		return msg + ", expired, but its server still runs"
+		return msg + ", whose server runs"
 	}
 	return msg + fmt.Sprintf(", for %v from now unless renewed", l.Expires.Sub(e.Now))
 }
@@ -59,9 +59,9 @@ func (e *HeldError) Error() string {
 // Hint says what the user can do.
 func (e *HeldError) Hint() string {
 	if e.Lease.Alive {
-		return "its controller is gone; resume that sweep, stop its server, or take the lease with --take"
+		return "no controller works with it now: end it with specrun server stop, or resume its sweep"
 	}
-	return "wait for it, or take the lease with --take"
+	return "wait for it, or interrupt that specrun"
 }
 
 // LeaseLostError says that a lease that was held is not ours any more: it

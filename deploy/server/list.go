@@ -13,6 +13,7 @@ import (
 type Listed struct {
 	State
 	Port    int       // 0 when the launch names none
+	Listens bool      // somebody listens on Port: the server, once it is up
 	Started time.Time // host's clock, whole seconds
 	Age     time.Duration
 	About   string // of its Launch; "" when nothing was kept
@@ -58,6 +59,8 @@ func parseListed(host, stateDir string, launch []field) (Listed, error) {
 		switch f.key {
 		case "port":
 			l.Port, err = strconv.Atoi(f.value)
+		case "listens":
+			l.Listens = true
 		case "began":
 			n, err = strconv.ParseInt(f.value, 10, 64)
 			l.Started = time.Unix(n, 0)

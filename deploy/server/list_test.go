@@ -17,6 +17,9 @@ func TestList_OnlyServersThatLive(t *testing.T) {
 	l := b.launch("listed", port)
 	l.About = `{"cell":"a b'c"}`
 	st := b.start(l)
+	if _, err := b.waitReady(st, port); err != nil {
+		t.Fatal(err)
+	}
 	dead := b.launch("dead", freePort(t))
 	b.start(dead)
 	if _, err := b.stopID(dead.ID, StopOptions{Grace: time.Millisecond}); err != nil {
@@ -33,7 +36,7 @@ func TestList_OnlyServersThatLive(t *testing.T) {
 			t.Fatalf("%s: want the one that lives: %+v, %v", shell, all, err)
 		}
 		got := all[0]
-		if got.Launch != l.ID || got.Phase != Running || got.Identity != st.Identity || got.Port != port || got.LogPath != st.LogPath || got.About != l.About {
+		if got.Launch != l.ID || got.Phase != Running || got.Identity != st.Identity || got.Port != port || !got.Listens || got.LogPath != st.LogPath || got.About != l.About {
 			t.Errorf("%s: %+v", shell, got)
 		}
 		if got.Started.IsZero() || time.Since(got.Started) > time.Hour || got.Stopped {

@@ -16,6 +16,7 @@ main() {
 		# The identity is written by the process right before it becomes the server.
 		began=$(stat -c %Y "$dir/identity" 2>/dev/null) || continue
 		printf 'log_size %s\nport %s\nbegan %s\nnow %s\n' "$size" "$port" "$began" "$(date +%s)"
+		[ "$port" = 0 ] || [ -z "$(listeners "$port")" ] || echo 'listens 1'
 		if about=$(val "$dir/about"); then printf 'about %s\n' "$about"; fi
 	done
 }

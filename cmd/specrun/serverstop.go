@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"specrun/deploy/server"
+	"specrun/experiments"
+)
+
+func newServerStopCommand(a *app) *cobra.Command {
+	var take bool
+	c := &cobra.Command{
+		Use:   "stop [LAUNCH]",
+		Short: "Stop a server of ours, and prove that nothing of it is left",
+		Long: `Stop the server that runs, or the one of the launch named (an id may be cut to any
+beginning that fits only one): TERM, a grace, KILL of what is left, then the proof
+that no process of it lives and its port is free. Its leases are released. Patches
+stay. One that a sweep works with right now is left alone without --take.` +
+			exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
+		Example: `  specrun server stop --host kimi-8gpu
+  specrun server stop k3v7 --host kimi-8gpu`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.confirmTake(take); err != nil {
+				return err
+			}
+			return a.eachHost(c.Context(), func(ctx context.Context, h *connection) error {
+				found, err := a.stopOn(ctx, h, firstArg(args), take)
+				if err == nil && found == nil {
+					a.printf("%s: no server runs\n", h.Name())
+				}
+				return err
+			})
+		},
+	}
+	registerTake(c, &take)
+	return c
+}
+
+func registerTake(c *cobra.Command, take *bool) {
+	c.Flags().BoolVar(take, "take", false, "also stop a server that another specrun works with")
+}
+
+func (a *app) confirmTake(take bool) error {
+	if !take {
+		return nil
+	}
+	return a.confirm("the server of another specrun's sweep may be stopped")
+}
+
+func firstArg(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// stopOn stops one server; nil when none runs and none was named.
+func (a *app) stopOn(ctx context.Context, c *connection, id string, take bool) (*experiments.RunningServer, error) {
+	s, err := pickServer(ctx, c, id)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	if s.Controller != "" && !take {
+		return nil, lockedServer(c.Name(), *s)
+	}
+	a.progress("%s: stopping launch %s", c.Name(), s.Launch)
+	proof, err := experiments.StopServer(ctx, c, c.entry.StateDir, s.Launch, 0)
+	if err != nil {
+		return nil, err
+	}
+	if a.flags.json {
+		a.line("stopped", struct {
+			Host string `json:"host"`
+			server.Proof
+		}{c.Name(), proof})
+		return s, nil
+	}
+	port := ""
+	switch {
+	case proof.Other != nil:
+		port = fmt.Sprintf(", port %d is held by %s", proof.Port, proof.Other)
+	case proof.Port != 0:
+		port = fmt.Sprintf(", port %d is free", proof.Port)
+	}
+	a.printf("%s: stopped launch %s (process %d): nothing of it is left%s\n", c.Name(), s.Launch, proof.Identity.PID, port)
+	return s, nil
+}
+
+// pickServer finds the server that is meant on a host: the one that runs, or the
+// launch whose id begins with id, which may have ended. nil: none runs and none
+// was named.
+func pickServer(ctx context.Context, c *connection, id string) (*experiments.RunningServer, error) {
+	running, err := experiments.Servers(ctx, c, c.entry.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	var fit []experiments.RunningServer
+	var names []string
+	for _, s := range running {
+		if s.Launch == id {
+			return &s, nil
+		}
+		if strings.HasPrefix(s.Launch, id) {
+			fit = append(fit, s)
+			names = append(names, fmt.Sprintf("%s (%s)", s.Launch, cellName(s.Params, s.Baseline)))
+		}
+	}
+	switch {
+	case len(fit) == 1:
+		return &fit[0], nil
+	case len(fit) > 1:
+		return nil, usagef("name one of them", "%s: %d servers run: %s", c.Name(), len(fit), strings.Join(names, ", "))
+	case id == "":
+		return nil, nil
+	}
+	st, err := server.Look(ctx, c, c.entry.StateDir, id)
+	if err != nil {
+		return nil, err
+	}
+	if st.Phase == server.Absent {
+		return nil, usagef("specrun server status lists what runs; of one that has ended give the whole id", "%s: no launch %s", c.Name(), id)
+	}
+	return &experiments.RunningServer{Launch: id, Identity: st.Identity, LogPath: st.LogPath, LogSize: st.LogSize}, nil
+}
+
+func newServerStatusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "List the servers of ours that run on a host",
+		Long: `List the servers that specrun started on a host, for sweeps or by hand, and whose
+process lives. Nothing is changed.
+
+LIVE says whether the process has loaded the patched files as they are now: it was
+started after the last change to them. When it was not, restart it.` +
+			exitStatus(exitOK, exitUsage, exitUnreachable),
+		Example: "  specrun server status --host kimi-8gpu",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runServerStatus(c.Context()) },
+	}
+}
+
+func (a *app) runServerStatus(ctx context.Context) error {
+	return a.eachHost(ctx, func(ctx context.Context, c *connection) error {
+		servers, err := experiments.Servers(ctx, c, c.entry.StateDir)
+		if err != nil {
+			return err
+		}
+		if len(servers) == 0 {
+			a.printf("%s: no server runs\n", c.Name())
+		}
+		var rows [][]string
+		for _, s := range servers {
+			if a.flags.json {
+				a.line("server", serverLine{Host: c.Name(), Launch: s.Launch, State: string(s.State), PID: s.Identity.PID, Port: s.Port, URL: s.URL,
+					Log: s.LogPath, Started: &s.Started, AgeS: int64(s.Age / time.Second), Experiment: s.Experiment, Sweep: s.Sweep,
+					Params: s.Params, Baseline: s.Baseline, Patches: refNames(s.Patches), PatchLive: s.PatchLive, Controller: s.Controller})
+				continue
+			}
+			of := "by hand"
+			if s.Sweep != "" {
+				of = "sweep " + s.Sweep
+			}
+			rows = append(rows, []string{c.Name(), string(s.State), s.Launch, fmt.Sprint(s.Identity.PID), fmt.Sprint(s.Port), s.Age.String(),
+				cellName(s.Params, s.Baseline), patchNames(s.Patches), liveText(s.PatchLive), of})
+		}
+		if len(rows) > 0 {
+			a.table([]string{"HOST", "STATE", "LAUNCH", "PID", "PORT", "AGE", "CELL", "PATCHES", "LIVE", "STARTED"}, rows)
+		}
+		return nil
+	})
+}
+
+func liveText(live *bool) string {
+	switch {
+	case live == nil:
+		return "unknown"
+	case *live:
+		return "yes"
+	}
+	return "no"
+}
+
+func newServerLogsCommand(a *app) *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use:   "logs [LAUNCH]",
+		Short: "Print the log of a server of ours",
+		Long: `Print the log of the server that runs, or of the launch named, which may have
+ended. With -f print what it adds until it ends or you interrupt.` + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable),
+		Example: "  specrun server logs -f --host kimi-8gpu",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runServerLogs(c.Context(), firstArg(args), follow)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what the server prints")
+	return c
+}
+
+func (a *app) runServerLogs(ctx context.Context, id string, follow bool) error {
+	switch {
+	case len(a.flags.hosts) > 1:
+		return usagef("name one host", "logs of %d hosts at once", len(a.flags.hosts))
+	case a.flags.json && follow:
+		return usagef("leave out one of the two", "--json tells where the log is, --follow prints it")
+	}
+	return a.eachHost(ctx, func(ctx context.Context, c *connection) error {
+		s, err := pickServer(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return usagef("give the launch id of one that has ended", "%s: no server runs", c.Name())
+		}
+		if a.flags.json {
+			a.line("log", struct {
+				Host   string `json:"host"`
+				Launch string `json:"launch"`
+				Path   string `json:"path"` // on the host
+				Bytes  int64  `json:"bytes"`
+			}{c.Name(), s.Launch, s.LogPath, s.LogSize})
+			return nil
+		}
+		return experiments.CopyLog(ctx, c, c.entry.StateDir, s.Launch, follow, clearing{a})
+	})
+}
+
+// clearing writes to stdout below the live line.
+type clearing struct{ a *app }
+
+var _ io.Writer = clearing{}
+
+func (w clearing) Write(p []byte) (int, error) {
+	w.a.raw(string(p))
+	return len(p), nil
+}

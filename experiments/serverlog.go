@@ -1,0 +1,52 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"specrun/deploy/server"
+)
+
+const logPoll = 250 * time.Millisecond // between two looks at a log that is followed
+
+// CopyLog writes a launch's server log from its beginning to w. With follow it
+// goes on with what the server prints until that has ended or ctx ends, which is
+// no error then.
+func CopyLog(ctx context.Context, h RemoteHost, stateDir, launch string, follow bool, w io.Writer) error {
+	st, err := server.Look(ctx, h, stateDir, launch)
+	if err != nil {
+		return err
+	}
+	if st.Phase == server.Absent {
+		return fmt.Errorf("%s: launch %s has no server, so no log", h.Name(), launch)
+	}
+	buf := make([]byte, 256<<10)
+	for at := int64(0); ; {
+		ended := st.Phase != server.Running // known before the read: nothing comes after it
+		n, _, err := h.ReadAt(ctx, st.LogPath, buf, at)
+		if err == nil && n > 0 {
+			_, err = w.Write(buf[:n])
+			at += int64(n)
+		}
+		switch {
+		case follow && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("log of launch %s: %w", launch, err)
+		case n > 0:
+			continue
+		case !follow || ended:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(logPoll):
+		}
+		if st, err = server.Look(ctx, h, stateDir, launch); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
