@@ -19,9 +19,10 @@ const historyLimit = 50
 type Ledger struct {
 	Schema          int     `json:"schema"`
 	Path            string  `json:"path"`
+	Link            string  `json:"link,omitempty"` // as the interpreter finds it, where that is another path
 	Engine          string  `json:"engine,omitempty"`
 	EngineVersion   string  `json:"engine_version,omitempty"`
-	Python          string  `json:"python,omitempty"`
+	Python          string  `json:"python,omitempty"` // that changed it last
 	PristineSHA256  string  `json:"pristine_sha256"`
 	PristineVerdict Verdict `json:"pristine_verdict"` // pristine or pre-edited
 	PristineMtimeNs int64   `json:"pristine_mtime_ns"`

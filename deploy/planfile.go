@@ -266,7 +266,11 @@ func (b *planner) record(f *PlannedFile, k known, want []Layer) error {
 	now := hostMicros(b.facts.Now)
 	l := Ledger{Schema: ledgerSchema, Path: f.Path, PristineSHA256: f.Pre, PristineVerdict: k.verdict, PristineMtimeNs: k.file.MtimeNs}
 	rebase := k.ledger == nil || len(k.ledger.Stack) == 0 || k.verdict == Pristine || k.verdict == PreEdited
+	l.Link = f.Link
 	if k.ledger != nil {
+		if l.Link == "" {
+			l.Link = k.ledger.Link
+		}
 		l.LastMtime, l.History = k.ledger.LastMtime, k.ledger.History
 		if !rebase || f.Action == Forget {
 			l.PristineSHA256, l.PristineVerdict, l.PristineMtimeNs = k.ledger.PristineSHA256, k.ledger.PristineVerdict, k.ledger.PristineMtimeNs

@@ -201,7 +201,10 @@ func (f *Facts) inScope(l *Ledger) bool {
 	for _, e := range f.Engines {
 		roots = append(roots, e.Folders...)
 	}
-	below := func(root string) bool { return strings.HasPrefix(l.Path, strings.TrimSuffix(root, "/")+"/") }
+	below := func(root string) bool {
+		root = strings.TrimSuffix(root, "/") + "/"
+		return strings.HasPrefix(l.Path, root) || strings.HasPrefix(l.Link, root)
+	}
 	byPath := func(x Layer) bool { return strings.Contains(x.Target, "/") }
-	return slices.ContainsFunc(roots, below) || slices.ContainsFunc(l.Stack, byPath)
+	return l.Python == f.Interpreter || slices.ContainsFunc(roots, below) || slices.ContainsFunc(l.Stack, byPath)
 }

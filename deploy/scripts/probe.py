@@ -470,22 +470,16 @@ def blob(state, sha):
 
 # --- processes ---------------------------------------------------------------
 
-def boot_time():
-    for line in read("/proc/stat").split(b"\n"):
-        if line.startswith(b"btime "):
-            return int(line.split()[1])
-    return 0
-
-
 def processes(names):
     """Processes that may hold an engine: same interpreter, or its name in argv."""
     found = []
     exe = os.path.realpath(sys.executable)
     wanted = [os.fsencode(n) for n in names if n]
     try:
-        boot, tick = boot_time(), os.sysconf("SC_CLK_TCK")
+        # Not from btime of /proc/stat, which is in whole seconds.
+        boot, tick = time.time() - float(read("/proc/uptime").split()[0]), os.sysconf("SC_CLK_TCK")
         pids = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]
-    except (OSError, ValueError):
+    except (OSError, ValueError, IndexError):
         return found
     for pid in pids:
         try:
