@@ -183,15 +183,9 @@ func (x *execution) run(parent context.Context, reopen func(context.Context) err
 	}
 	ctx, stop := x.keepClaim(parent)
 	defer stop()
-	err := reopen(ctx)
-	if err == nil {
-		err = x.launchAll(ctx)
-	}
+	err := x.underLease(ctx, reopen)
 	if errors.Is(err, errClaimLost) {
 		return x.summary(record.SweepInterrupted), &OpenError{SweepID: x.sweepID, Err: err}
-	}
-	if !hostLost(err) {
-		err = errors.Join(err, x.restore(ctx))
 	}
 	state, missing := x.state()
 	if err != nil {
@@ -206,6 +200,27 @@ func (x *execution) run(parent context.Context, reopen func(context.Context) err
 		err = errors.Join(err, &fatalError{fmt.Errorf("give up the claim: %w", claimErr)})
 	}
 	return summary, x.explain(parent, err)
+}
+
+// underLease does what changes the host. After a loss of the claim or of the
+// host nothing is cleaned up: that is for whoever has the sweep then.
+func (x *execution) underLease(ctx context.Context, reopen func(context.Context) error) error {
+	ctx, release, err := x.hold(ctx)
+	if err != nil {
+		return err
+	}
+	if err = reopen(ctx); err == nil {
+		err = x.launchAll(ctx)
+	}
+	lost := hostLost(err) || errors.Is(err, errClaimLost)
+	if !lost {
+		err = errors.Join(err, x.restore(ctx))
+		lost = hostLost(err)
+	}
+	if lost {
+		return err
+	}
+	return errors.Join(err, release(ctx))
 }
 
 // explain gives an error the type that callers tell apart.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"specrun/deploy/server"
 	"specrun/experiments/record"
@@ -127,8 +126,9 @@ func hostLost(err error) bool {
 func judge(ctx context.Context, step string, err error) error {
 	var fatal *fatalError
 	var f *failure
+	var held *server.HeldError
 	switch {
-	case errors.As(err, &fatal):
+	case errors.As(err, &fatal), errors.As(err, &held): // that somebody else is at work says nothing about the cell
 		return err
 	case ctx.Err() != nil && !errors.As(context.Cause(ctx), &f):
 		return context.Cause(ctx)
@@ -146,7 +146,6 @@ func classOf(step string, err error) record.Class {
 	var (
 		port    *server.PortError
 		gpu     *server.GPUBusyError
-		held    *server.HeldError
 		crash   *server.CrashError
 		exited  *server.ExitedError
 		late    *server.NotReadyError
@@ -157,11 +156,6 @@ func classOf(step string, err error) record.Class {
 	case errors.As(err, &port):
 		return record.ClassPortInUse
 	case errors.As(err, &gpu):
-		return record.ClassGPUBusy
-	case errors.As(err, &held):
-		if strings.HasPrefix(held.Lease.Name, "port-") {
-			return record.ClassPortInUse
-		}
 		return record.ClassGPUBusy
 	case errors.As(err, &crash):
 		return record.Class(crash.Crash.Kind)

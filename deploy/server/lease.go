@@ -47,6 +47,9 @@ func (e *HeldError) Error() string {
 		return fmt.Sprintf("%s: %s is being leased by somebody else", e.Host, l.Name)
 	}
 	msg := fmt.Sprintf("%s: %s is leased by %s for launch %s", e.Host, l.Name, l.Owner.Controller, l.Owner.Launch)
+	if strings.HasPrefix(l.Name, patchesPrefix) { // its owner is no launch
+		msg = fmt.Sprintf("%s: the engine's patches are leased by %s", e.Host, l.Owner.Controller)
+	}
 	if l.Owner.What != "" {
 		msg += " (" + l.Owner.What + ")"
 	}
@@ -83,6 +86,12 @@ func (e *LeaseLostError) Hint() string {
 // PortLease is the lease name of a TCP port.
 func PortLease(port int) string { return "port-" + strconv.Itoa(port) }
 
+// PatchesLease is the lease name of one interpreter's patch set; id tells it
+// from others on the host.
+func PatchesLease(id string) string { return patchesPrefix + id }
+
+const patchesPrefix = "patches-"
+
 // GPULeases are the lease names of the GPUs of a launch; none given means all.
 // gpu-all excludes every other name that begins with gpu-. Indexes and UUIDs of
 // one card are different names: use one of the two on a host.
@@ -111,7 +120,7 @@ func TakeLease(ctx context.Context, h Host, stateDir string, names []string, own
 	return lease(ctx, h, "take", stateDir, names, owner, ttl)
 }
 
-// RefreshLease prolongs names to ttl from now, or returns a *LeaseLostError.
+// RefreshLease makes names end ttl from now, or returns a *LeaseLostError.
 func RefreshLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
 	err := lease(ctx, h, "refresh", stateDir, names, owner, ttl)
 	var held *HeldError
@@ -119,6 +128,13 @@ func RefreshLease(ctx context.Context, h Host, stateDir string, names []string, 
 		return &LeaseLostError{Host: h.Name(), Name: held.Lease.Name}
 	}
 	return err
+}
+
+// LeaveLease stops renewing names on purpose: from now on they hold only as long
+// as a process of the launch lives. It returns a *LeaseLostError when they are
+// somebody else's.
+func LeaveLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner) error {
+	return RefreshLease(ctx, h, stateDir, names, owner, 0)
 }
 
 // ReleaseLease gives names back. What owner does not hold is left as it is.
@@ -146,7 +162,7 @@ func lease(ctx context.Context, h Host, mode, stateDir string, names []string, o
 	if err := checkID(owner.Launch); err != nil {
 		return fmt.Errorf("%s lease: %w", mode, err)
 	}
-	if ttl < time.Second {
+	if ttl < time.Second && mode != "refresh" || ttl < 0 {
 		return fmt.Errorf("%s lease: %v is less than a second", mode, ttl)
 	}
 	found, state, err := leaseRun(ctx, h, mode, stateDir, names, owner, ttl)
@@ -162,7 +178,7 @@ func lease(ctx context.Context, h Host, mode, stateDir string, names []string, o
 	return nil
 }
 
-var leaseName = regexp.MustCompile(`^(port|gpu)-[A-Za-z0-9._-]+$`)
+var leaseName = regexp.MustCompile(`^(port|gpu|patches)-[A-Za-z0-9._-]+$`)
 
 func leaseRun(ctx context.Context, h Host, mode, stateDir string, names []string, owner Owner, ttl time.Duration) ([]HeldError, string, error) {
 	for _, name := range names {

@@ -1,0 +1,60 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// Another sweep between two launches would take this one's patches for its own
+// finding, so it is refused before it touches anything.
+func TestExecute_ASecondSweepIsRefusedAndCanBeResumed(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(nil, "steps=1..2")
+	other := newRig(t)
+	other.w, other.ids = r.w, 100
+	var second *Summary
+	var refused error
+	r.hook = func(b Boundary, e record.Event) {
+		if b == BeforeEvent && e.Step == stepLaunch && e.Kind == record.EventIntent && e.LaunchID != "id2" && second == nil {
+			second, refused = Execute(context.Background(), other.deps(), p, nil) // between two launches
+		}
+	}
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Done != 3 || sum.Failed != 0 {
+		t.Fatalf("the first sweep: %+v, %v", sum, err)
+	}
+	var held *server.HeldError
+	if !errors.As(refused, &held) || held.Lease.Owner.Launch != r.sweep || second == nil || second.Failed != 0 || second.Launches != 0 {
+		t.Fatalf("the second sweep: %+v, %v", second, refused)
+	}
+	sum, err = Resume(context.Background(), other.deps(), second.SweepID, ResumeOptions{})
+	if err != nil || sum.Done != 3 {
+		t.Fatalf("the second sweep later: %+v, %v", sum, err)
+	}
+	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 {
+		t.Errorf("left: %v %v", left, r.w.patches)
+	}
+}
+
+// A server started by hand has the GPUs: that says nothing about the cells.
+func TestExecute_HeldGPUsEndTheSweepWithoutAResult(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(func(s *Spec) { s.Server.GPUs = nil }, "steps=2")
+	r.w.leases["gpu-all"] = "by-hand"
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	var held *server.HeldError
+	if !errors.As(err, &held) || sum.Failed != 0 || sum.State != record.SweepInterrupted || r.w.starts != 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	delete(r.w.leases, "gpu-all")
+	if sum, err = Resume(context.Background(), r.deps(), r.sweep, ResumeOptions{}); err != nil || sum.Done != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 {
+		t.Errorf("left: %v %v", left, r.w.patches)
+	}
+}
