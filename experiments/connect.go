@@ -80,6 +80,10 @@ func (l remoteLeases) Refresh(ctx context.Context, names []string, owner server.
 	return server.RefreshLease(ctx, l.h, l.state, names, owner, ttl)
 }
 
+func (l remoteLeases) Leave(ctx context.Context, names []string, owner server.Owner) error {
+	return server.LeaveLease(ctx, l.h, l.state, names, owner)
+}
+
 func (l remoteLeases) Release(ctx context.Context, names []string, owner server.Owner) error {
 	return server.ReleaseLease(ctx, l.h, l.state, names, owner)
 }

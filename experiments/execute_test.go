@@ -414,6 +414,9 @@ func TestExecute_KeepLeavesTheLastServer(t *testing.T) {
 			}
 		}
 	}
+	if len(r.w.left) == 0 || len(r.w.left) != len(r.w.leases) {
+		t.Errorf("leases %v, of which nobody renews %v", r.w.leases, r.w.left)
+	}
 	if running != 1 || len(r.w.patches) != 1 {
 		t.Errorf("%d servers, patches %v", running, r.w.patches)
 	}

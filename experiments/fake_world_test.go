@@ -23,6 +23,7 @@ type world struct {
 	patches  []PatchRef
 	servers  map[string]*fakeServer
 	leases   map[string]string // name -> launch
+	left     []string          // leases that nobody renews any more
 	benches  map[string]*fakeBench
 	starts   int
 	foreign  map[int]server.Holder // strangers on ports
@@ -145,6 +146,18 @@ func (f fakeLeases) Acquire(_ context.Context, names []string, o server.Owner, _
 }
 
 func (f fakeLeases) Refresh(context.Context, []string, server.Owner, time.Duration) error { return nil }
+
+func (f fakeLeases) Leave(_ context.Context, names []string, o server.Owner) error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	for _, n := range names {
+		if f.w.leases[n] != o.Launch {
+			return &server.LeaseLostError{Host: "gpu-01", Name: n}
+		}
+	}
+	f.w.left = append(f.w.left, names...)
+	return nil
+}
 
 func (f fakeLeases) Release(_ context.Context, names []string, o server.Owner) error {
 	f.w.mu.Lock()

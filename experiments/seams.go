@@ -61,6 +61,8 @@ type Leases interface {
 	PortHolder(ctx context.Context, port int) (*server.Holder, error)
 	Acquire(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
 	Refresh(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
+	// Leave renews no more: names hold as long as the launch's server lives.
+	Leave(ctx context.Context, names []string, owner server.Owner) error
 	Release(ctx context.Context, names []string, owner server.Owner) error
 }
 

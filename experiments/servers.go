@@ -43,13 +43,12 @@ func (a *attempt) about() (string, error) {
 	return string(text), nil
 }
 
-// leaveLeases lets the leases of a server that is left running run out: they
-// hold as long as it lives, and nobody renews them any more.
+// leaveLeases gives the leases of a server that is left running over to it.
 func (a *attempt) leaveLeases(ctx context.Context) error {
 	ctx, cancel := a.x.cleaning(ctx)
 	defer cancel()
 	return a.x.patiently(ctx, func() error {
-		return a.x.host.Leases.Refresh(ctx, a.leases.Names, a.owner(), time.Second)
+		return a.x.host.Leases.Leave(ctx, a.leases.Names, a.owner())
 	})
 }
 
@@ -168,4 +167,34 @@ func StopServer(ctx context.Context, h RemoteHost, stateDir, launch string, grac
 		return proof, err
 	}
 	return proof, server.ReleaseLaunch(ctx, h, stateDir, launch)
+}
+
+// ReleaseDeadLeases releases the leases that nothing stands behind any more:
+// expired or of a controller that is known to have ended, and without a server
+// process. It returns those it released, also with an error.
+func ReleaseDeadLeases(ctx context.Context, h RemoteHost, stateDir string) ([]server.Lease, error) {
+	leases, err := server.Leases(ctx, h, stateDir)
+	if err != nil {
+		return nil, err
+	}
+	var released []server.Lease
+	for _, l := range leases {
+		if l.Alive || !l.Expired && !ControllerGone(l.Owner.Controller) || l.Owner.Launch == "" {
+			continue
+		}
+		if !l.Expired { // whether its launch lives was not looked at
+			st, err := server.Look(ctx, h, stateDir, l.Owner.Launch)
+			if err != nil {
+				return released, err
+			}
+			if st.Phase == server.Running {
+				continue
+			}
+		}
+		if err := server.ReleaseLease(ctx, h, stateDir, []string{l.Name}, l.Owner); err != nil {
+			return released, err
+		}
+		released = append(released, l)
+	}
+	return released, nil
 }

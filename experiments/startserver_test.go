@@ -45,6 +45,9 @@ func TestStartServer_LeavesAReadyServerWithItsPatchesAndLeases(t *testing.T) {
 	if len(left) != 2+len(s.Cell.Server.GPUs) || !slices.Contains(left, "server "+s.Launch) || !slices.Contains(left, "lease "+server.PortLease(s.Port)+" of "+s.Launch) {
 		t.Errorf("left on the host: %v", left)
 	}
+	if len(r.w.left) != len(left)-1 {
+		t.Errorf("nobody renews %v, but somebody the others of %v", r.w.left, left)
+	}
 	var about launchAbout
 	if err := json.Unmarshal([]byte(on.launch.About), &about); err != nil {
 		t.Fatal(err)

@@ -5,29 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"specrun/deploy"
+	"specrun/deploy/server"
+	"specrun/experiments"
 )
 
 func newLockCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lock",
-		Short: "Look at and release the locks on a host",
-		Long: `Look at the locks that specrun's scripts hold on a host while they change files.
+		Short: "Look at and release the locks and leases on a host",
+		Long: `Look at the locks that specrun's scripts hold on a host while they change files,
+and at the leases of servers on ports and GPUs.
+
 A lock belongs to a script on the host; when that is dead the next command takes
 the lock by itself, so release is needed only when nobody can tell, such as for
-a lock of another machine on a shared folder.`,
+a lock of another machine on a shared folder. A lease belongs to a launch: it
+holds while its controller renews it, and as long as its server lives; release
+leaves those alone (specrun server stop ends a server and its leases).`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "status", Short: "List the locks", Args: cobra.NoArgs,
+		Use: "status", Short: "List the locks, and the leases of servers", Args: cobra.NoArgs,
 		Example: "  specrun lock status --host kimi-8gpu",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockStatus(c.Context()) },
 	}, &cobra.Command{
-		Use: "release", Short: "Release locks whose script is not running", Args: cobra.NoArgs,
+		Use: "release", Short: "Release locks whose script is not running, and leases of dead launches", Args: cobra.NoArgs,
 		Example: "  specrun lock release --host kimi-8gpu --yes",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockRelease(c.Context()) },
 	})
@@ -41,9 +48,14 @@ func (a *app) runLockStatus(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		leases, err := server.Leases(ctx, c, c.entry.StateDir)
+		if err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		a.printLocks(c.Name(), locks)
+		a.printLeases(c.Name(), leases)
 		return nil
 	})
 }
@@ -71,6 +83,52 @@ func (a *app) printLocks(host string, locks []deploy.Lock) {
 	}
 }
 
+func (a *app) printLeases(host string, leases []server.Lease) {
+	var rows [][]string
+	for _, l := range leases {
+		if a.flags.json {
+			a.line("lease", struct {
+				Host       string     `json:"host"`
+				Name       string     `json:"name"`
+				State      string     `json:"state"`
+				Launch     string     `json:"launch,omitempty"`
+				Controller string     `json:"controller,omitempty"`
+				What       string     `json:"what,omitempty"`
+				Expires    *time.Time `json:"expires,omitempty"` // host's clock
+			}{host, l.Name, leaseState(l), l.Owner.Launch, l.Owner.Controller, l.Owner.What, expiry(l)})
+			continue
+		}
+		expires := "-"
+		if at := expiry(l); at != nil {
+			expires = at.Local().Format(time.DateTime)
+		}
+		rows = append(rows, []string{host, leaseState(l), l.Name, l.Owner.Launch, expires, l.Owner.What, l.Owner.Controller})
+	}
+	if len(rows) > 0 {
+		a.table([]string{"HOST", "STATE", "LEASE", "LAUNCH", "EXPIRES", "FOR", "CONTROLLER"}, rows)
+	} else {
+		a.printf("%s: no leases\n", host)
+	}
+}
+
+// leaseState says why a lease holds, or that it does not.
+func leaseState(l server.Lease) string {
+	switch {
+	case l.Alive:
+		return "server lives"
+	case l.Expired:
+		return "expired"
+	}
+	return "held"
+}
+
+func expiry(l server.Lease) *time.Time {
+	if l.Expires.IsZero() {
+		return nil
+	}
+	return &l.Expires
+}
+
 func (a *app) runLockRelease(ctx context.Context) error {
 	if err := a.confirm("locks of other users or machines may be released"); err != nil {
 		return err
@@ -94,6 +152,12 @@ func (a *app) runLockRelease(ctx context.Context) error {
 			a.printf("%s: released the lock on %s\n", c.Name(), l.What)
 			mu.Unlock()
 		}
-		return errors.Join(failed...)
+		released, err := experiments.ReleaseDeadLeases(ctx, c, c.entry.StateDir)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, l := range released {
+			a.printf("%s: released the lease on %s of launch %s\n", c.Name(), l.Name, l.Owner.Launch)
+		}
+		return errors.Join(append(failed, err)...)
 	})
 }

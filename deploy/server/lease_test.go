@@ -194,3 +194,31 @@ func TestLease_ALaunchIsReleasedWhole(t *testing.T) {
 		t.Errorf("left: %+v, %v", left, err)
 	}
 }
+
+func TestLease_OneThatIsLeftHoldsWhileItsServerLives(t *testing.T) {
+	b := newBench(t)
+	l := b.launch("left", freePort(t))
+	b.start(l)
+	names := []string{"port-30010", "gpu-all"}
+	mine, other := Owner{Launch: l.ID, Controller: "me"}, Owner{Launch: "other"}
+	if err := AcquireLease(t.Context(), b.h, b.state, names, mine, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := LeaveLease(t.Context(), b.h, b.state, names, mine); err != nil {
+		t.Fatal(err)
+	}
+	var held *HeldError
+	if err := AcquireLease(t.Context(), b.h, b.state, names[1:], other, time.Minute); !errors.As(err, &held) || !held.Lease.Alive {
+		t.Errorf("while its server lives: %v", err)
+	}
+	if _, err := b.stopID(l.ID, StopOptions{Grace: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	if err := AcquireLease(t.Context(), b.h, b.state, names[1:], other, time.Minute); err != nil {
+		t.Errorf("after its server ended: %v", err)
+	}
+	var lost *LeaseLostError
+	if err := LeaveLease(t.Context(), b.h, b.state, names[1:], mine); !errors.As(err, &lost) {
+		t.Errorf("leaving somebody else's: %v", err)
+	}
+}

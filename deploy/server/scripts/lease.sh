@@ -162,7 +162,7 @@ release() {
 }
 
 list() {
-	for l_dir in "$locks"/port-* "$locks"/gpu-*; do
+	for l_dir in "$locks"/port-* "$locks"/gpu-* "$locks"/patches-*; do
 		[ -d "$l_dir" ] || continue
 		judge "${l_dir##*/}"
 		[ "$verdict" = free ] || describe "${l_dir##*/}"
