@@ -205,7 +205,7 @@ func (x *execution) run(parent context.Context, reopen func(context.Context) err
 // underLease does what changes the host. After a loss of the claim or of the
 // host nothing is cleaned up: that is for whoever has the sweep then.
 func (x *execution) underLease(ctx context.Context, reopen func(context.Context) error) error {
-	ctx, release, err := x.hold(ctx)
+	ctx, release, err := x.hold(ctx, x.sweepOwner())
 	if err != nil {
 		return err
 	}

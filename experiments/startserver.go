@@ -47,9 +47,28 @@ func StartServer(ctx context.Context, deps Deps, plan *Plan) (*StartedServer, er
 		return nil, err
 	}
 	defer x.disconnect()
+	// No sweep may take what is in between for what it found, nor be surprised
+	// by other patches between two of its launches.
+	held, release, err := x.hold(ctx, server.Owner{Launch: x.deps.IDs(), Controller: x.deps.Controller, What: byHand})
+	if err != nil {
+		return nil, err
+	}
+	started, err := x.startOne(held)
+	if hostLost(err) {
+		return nil, err
+	}
+	return started, errors.Join(err, release(ctx))
+}
+
+// byHand is what a lease says it is for when no sweep is made.
+const byHand = "a server started by hand"
+
+// startOne makes the plan's first launch, once more when its port was lost, and
+// puts the patches back when it fails.
+func (x *execution) startOne(ctx context.Context) (*StartedServer, error) {
 	for {
 		x.launches, x.expected = x.launches+1, x.launches+1
-		a := x.newAttempt(p.Launches[0], record.Launch{ID: x.deps.IDs(), Host: p.Host.Name})
+		a := x.newAttempt(x.plan.Launches[0], record.Launch{ID: x.deps.IDs(), Host: x.plan.Host.Name})
 		started, again, err := a.startAndLeave(ctx)
 		if again {
 			continue

@@ -140,7 +140,30 @@ func TestStartServer_AHostThatIsLostIsLeftAsItIs(t *testing.T) {
 		}
 	}
 	_, err := r.startServer(context.Background(), r.singlePlan(nil))
-	if !hostLost(err) || !strings.Contains(err.Error(), "launch id1 is left as it is") {
+	if !hostLost(err) || !strings.Contains(err.Error(), "launch id2 is left as it is") {
 		t.Errorf("err = %v", err)
 	}
+}
+
+// Between two launches of a sweep nobody has the GPUs, but the patches are its.
+func TestStartServer_DuringASweepIsRefused(t *testing.T) {
+	r := newRig(t)
+	other := newRig(t)
+	other.w, other.ids = r.w, 100
+	var refused error
+	r.hook = func(b Boundary, e record.Event) {
+		if b == BeforeEvent && e.Step == stepLaunch && e.Kind == record.EventIntent && e.LaunchID != "id2" && refused == nil {
+			_, refused = other.startServer(context.Background(), other.singlePlan(nil))
+		}
+	}
+	p := r.plan(nil, "steps=1..2")
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Done != 3 || r.w.starts != 3 {
+		t.Fatalf("%+v, %v, %d starts", sum, err, r.w.starts)
+	}
+	var held *server.HeldError
+	if !errors.As(refused, &held) || held.Lease.Owner.Launch != r.sweep {
+		t.Errorf("the server: %v", refused)
+	}
+	r.settled(p)
 }

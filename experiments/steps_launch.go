@@ -105,7 +105,7 @@ func (a *attempt) gpus() []string {
 func (a *attempt) owner() server.Owner {
 	what := "sweep " + a.x.sweepID
 	if a.x.sweepID == "" {
-		what = "a server started by hand"
+		what = byHand
 	}
 	return server.Owner{Launch: a.rec.ID, Controller: a.x.deps.Controller, What: what}
 }

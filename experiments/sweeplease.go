@@ -25,12 +25,16 @@ func (x *execution) patchLeases() []string {
 	return slices.Compact(names)
 }
 
-// hold takes the leases of the whole sweep and renews them until release is
+// sweepOwner is who holds the leases of the whole sweep.
+func (x *execution) sweepOwner() server.Owner {
+	return server.Owner{Launch: x.sweepID, Controller: x.deps.Controller, What: "sweep " + x.sweepID}
+}
+
+// hold takes the leases on the patch sets and renews them until release is
 // called. Whoever resumes the sweep has them at once. When one is lost, the
 // context ends. Errors: *server.HeldError when another sweep is going on.
-func (x *execution) hold(ctx context.Context) (held context.Context, release func(context.Context) error, err error) {
+func (x *execution) hold(ctx context.Context, owner server.Owner) (held context.Context, release func(context.Context) error, err error) {
 	names := x.patchLeases()
-	owner := server.Owner{Launch: x.sweepID, Controller: x.deps.Controller, What: "sweep " + x.sweepID}
 	err = x.patiently(ctx, func() error { return x.host.Leases.Acquire(ctx, names, owner, x.deps.LeaseTTL) })
 	if err != nil {
 		return nil, nil, err
