@@ -371,17 +371,17 @@ func scriptError(host string, res remote.Result, err error) error {
 	case "third":
 		return &DriftError{Host: host, Path: where, Verdict: Incomplete, Want: f["pre"] + " or " + f["post"], Got: f["got"]}
 	case "disk-full":
-		return &DiskFullError{Host: host, Path: where, Mount: path.Dir(where), FreeBytes: 0, FreeInodes: -1, Err: err}
+		return diskFull(host, f, err)
 	case "unwritable":
+		if full := diskFull(host, f, err); full.FreeBytes >= 0 && full.FreeBytes < spaceMargin || full.FreeInodes == 0 {
+			return full
+		}
 		detail := f["detail"]
 		if detail == "" {
 			detail = lastLine(exit.Stderr)
 		}
-		if strings.Contains(detail, "No space left") || strings.Contains(detail, "quota exceeded") {
-			return &DiskFullError{Host: host, Path: where, Mount: path.Dir(where), FreeBytes: 0, FreeInodes: -1, Err: err}
-		}
 		return conflict("cannot be written: "+detail, "act as its owner, or name another state folder with state_dir: in hosts.yaml")
-	case "stage-gone", "stage-differs", "saved-copy":
+	case "stage-gone", "stage-differs":
 		return conflict("the staged content is gone or not what was sent", "run the command again; when it stays so, look at the disk")
 	case "syntax":
 		return conflict(fmt.Sprintf("with the patch it does not compile: line %s: %s", f["line"], f["detail"]), "the patch does not fit this release")
@@ -395,4 +395,14 @@ func scriptError(host string, res remote.Result, err error) error {
 		return conflict("its old content is no longer in "+f["blob"], "reinstall its package")
 	}
 	return err
+}
+
+// diskFull reads what room a script found: free blocks, their size, inodes.
+func diskFull(host string, f map[string]string, err error) *DiskFullError {
+	e := &DiskFullError{Host: host, Path: f["path"], Mount: path.Dir(f["path"]), FreeBytes: -1, FreeInodes: -1, Err: err}
+	var blocks, size, inodes int64
+	if n, _ := fmt.Sscan(f["room"], &blocks, &size, &inodes); n == 3 {
+		e.FreeBytes, e.FreeInodes = blocks*size, inodes
+	}
+	return e
 }

@@ -386,3 +386,44 @@ func TestApply_ClaimOfALostStateFolder(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+func TestRollback_OfFilesThatAreGoneClearsTheLedger(t *testing.T) {
+	s := newSite(t)
+	p := newPatch(t, "one", "1", "ONE = 1\n")
+	s.mustDo(Change{Add: []*patches.Patch{p}})
+	for _, f := range []string{s.v1, s.v2} {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.verdicts(p); got != "worker.py:missing:one worker_v2.py:missing:one" {
+		t.Fatalf("status: %s", got)
+	}
+	s.mustDo(Change{RemoveAll: true})
+	if got := s.verdicts(p); got != "" || len(s.leftBehind()) != 0 || len(s.openInState()) != 0 {
+		t.Fatalf("status: %s, left %v %v", got, s.leftBehind(), s.openInState())
+	}
+}
+
+func TestRollback_AfterTheWholeEnvironmentWasRemoved(t *testing.T) {
+	s := newSite(t)
+	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
+	if err := os.RemoveAll(s.root); err != nil {
+		t.Fatal(err)
+	}
+	s.where.Python = "" // any will do
+	s.mustDo(Change{RemoveAll: true})
+	if r := s.status(); len(r.Files) != 0 || len(s.openInState()) != 0 {
+		t.Fatalf("status: %+v", r.Files)
+	}
+}
+
+func TestDo_FullBlobStoreIsToldFromDrift(t *testing.T) {
+	s := newSite(t)
+	s.fakeTool("cp", "echo 'cp: Permission denied' >&2; exit 1")
+	_, _, err := s.do(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) || !strings.Contains(err.Error(), "Permission denied") {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -248,13 +248,16 @@ func unused(lines []string, i int) bool {
 	return false
 }
 
+// TestKillMatrix_Sample kills at a few points behind the taking of the lock
+// (before it, the next command waits seconds for a lock without owner). The
+// whole matrix runs on a real sshd, see kill_integration_test.go.
 func TestKillMatrix_Sample(t *testing.T) {
 	site := func() *site { return newSite(t) }
+	locks := strings.Count(text(commitScripts[:2]...), "\n")
 	for _, sc := range scenes()[:3] {
-		for i, line := range traceScene(t, site(), sc) {
-			if i%41 == 38 {
-				killAt(t, site, sc, line, i)
-			}
+		lines := slices.DeleteFunc(traceScene(t, site(), sc), func(line int) bool { return line < locks })
+		for i := 5; i < len(lines); i += 37 {
+			killAt(t, site, sc, lines[i], i)
 		}
 	}
 }

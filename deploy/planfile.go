@@ -324,6 +324,9 @@ func (b *planner) record(f *PlannedFile, k known, want []Layer) error {
 	return nil
 }
 
+// spaceMargin is for blocks, folders and the transaction itself, in bytes.
+const spaceMargin = 64 << 10
+
 // checkSpace compares what will be written with what is free: new contents
 // beside the old ones, and what is kept in the state folder.
 func (b *planner) checkSpace() error {
@@ -332,12 +335,11 @@ func (b *planner) checkSpace() error {
 		space         Space
 		path          string
 	}
-	const margin = 64 << 10 // blocks, folders, the plan itself
 	needs := map[uint64]*need{}
 	add := func(s Space, where string, size int) {
 		n := needs[s.Device]
 		if n == nil {
-			n = &need{bytes: margin, inodes: 8, space: s, path: where}
+			n = &need{bytes: spaceMargin, inodes: 8, space: s, path: where}
 			needs[s.Device] = n
 		}
 		n.bytes += int64(size) + 4096
@@ -361,8 +363,13 @@ func (b *planner) checkSpace() error {
 	}
 	var errs []error
 	for _, n := range needs {
-		if n.space.Free >= 0 && n.space.Free < n.bytes || n.space.Inodes >= 0 && n.space.Inodes < n.inodes {
-			errs = append(errs, &DiskFullError{Host: b.facts.Host, Path: n.path, Mount: n.path, FreeBytes: n.space.Free, FreeInodes: n.space.Inodes})
+		full := &DiskFullError{Host: b.facts.Host, Path: n.path, Mount: n.path, FreeBytes: n.space.Free, FreeInodes: n.space.Inodes}
+		switch {
+		case n.space.Inodes >= 0 && n.space.Inodes < n.inodes:
+			full.FreeInodes = 0 // none to spare
+			errs = append(errs, full)
+		case n.space.Free >= 0 && n.space.Free < n.bytes:
+			errs = append(errs, full)
 		}
 	}
 	return errors.Join(errs...)

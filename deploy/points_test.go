@@ -26,7 +26,7 @@ func commandLines(script string) []int {
 		first, _, _ := strings.Cut(l, " ")
 		switch {
 		case l == "", strings.HasPrefix(l, "#"), strings.HasSuffix(l, "() {"):
-		case slices.Contains([]string{"}", "fi", "done", "esac", "else", "do", "then", "if", "while", "for", "elif", "return", "continue", "exit", "fail"}, first):
+		case slices.Contains([]string{"}", "fi", "done", "esac", "else", "do", "then", "if", "while", "for", "elif", "return", "continue", "exit", "fail", "unwritable"}, first):
 		case first == "case" && !strings.HasSuffix(l, "esac"), strings.HasSuffix(l, ";;") && first != "case":
 		default:
 			at = append(at, i)

@@ -16,7 +16,7 @@
 # it on any later command finishes or undoes the work.
 main() {
 	umask 077
-	[ -d "$state" ] || mkdir -p "$state" || fail 73 unwritable "path $state"
+	[ -d "$state" ] || mkdir -p "$state" || unwritable "$state"
 	share
 	boot_identity
 	held=
@@ -45,7 +45,7 @@ sweep_orphans() {
 run_new() {
 	txdir=$state/tx/$tx
 	each_folder check_open
-	mkdir -p "$state/blobs" "$state/files" "$state/claims" "$txdir/blobs" || fail 73 unwritable "path $txdir"
+	mkdir -p "$state/blobs" "$state/files" "$state/claims" "$txdir/blobs" || unwritable "$txdir"
 	each_folder make_stage
 	each_folder check_claim
 	each_file save_pre
@@ -53,8 +53,8 @@ run_new() {
 	sums_hold "$saved_sums" || saved_wrong
 	each_ledger check_ledger
 	sums_hold "$pre_sums" || each_file check_pre
-	mv -f "$txdir"/blobs/* "$state/blobs" || fail 73 unwritable "path $state/blobs"
-	mv "$txdir" "$txdir.prepared" || fail 73 unwritable "path $state/tx"
+	[ -z "$saved_sums" ] || mv -f "$txdir"/blobs/* "$state/blobs" || unwritable "$state/blobs"
+	mv "$txdir" "$txdir.prepared" || unwritable "$state/tx"
 	trap '' HUP INT TERM
 	point=after
 	each_file move
@@ -163,11 +163,11 @@ share() {
 
 # make_stage makes the private place for a folder's new content.
 make_stage() {
-	printf '%s\n' "$folder" >"$txdir/folder-$key" || fail 73 unwritable "path $txdir"
+	printf '%s\n' "$folder" >"$txdir/folder-$key" || unwritable "$txdir"
 	[ "$claim" = make ] || return 0
-	mkdir -m 700 "$folder/.specrun-$tx" || fail 73 unwritable "path $folder"
+	mkdir -m 700 "$folder/.specrun-$tx" || unwritable "$folder"
 	umask 022
-	printf '%s\n' "$user" "$state" "$host_id" >"$folder/.specrun-$tx/claim" || fail 73 unwritable "path $folder"
+	printf '%s\n' "$user" "$state" "$host_id" >"$folder/.specrun-$tx/claim" || unwritable "$folder"
 	umask 077
 	share
 }
@@ -176,7 +176,7 @@ make_stage() {
 # not at all; where links are not possible, by exclusive creation.
 check_claim() {
 	[ "$claim" = make ] || return 0
-	mkdir -p "$state/claims/$key" || fail 73 unwritable "path $state/claims"
+	mkdir -p "$state/claims/$key" || unwritable "$state/claims"
 	[ -e "$folder/.specrun-claim" ] || ln "$folder/.specrun-$tx/claim" "$folder/.specrun-claim" 2>/dev/null || copy_claim
 	claim_reads
 	[ "$claim_state" = "$state" ] || fail 4 claimed "path $folder" "user $claim_user" "state $claim_state"
@@ -231,7 +231,7 @@ classify() {
 	hash_of "$path"
 	[ "$sum" != "$pre" ] && [ "$sum" != "$post" ] || return 0
 	[ "$force" = yes ] && [ "$sum" != none ] || fail 4 third "path $path" "pre $pre" "post $post" "got $sum"
-	cp "$path" "$txdir.prepared/$sum" || fail 73 unwritable "path $txdir.prepared"
+	cp "$path" "$txdir.prepared/$sum" || unwritable "$txdir.prepared"
 	mv "$txdir.prepared/$sum" "$state/blobs/$sum"
 }
 
@@ -247,13 +247,14 @@ stage_there() {
 # save_pre keeps what a file holds now, by its hash.
 save_pre() {
 	[ "$pre" != none ] || return 0
-	cp "$path" "$txdir/blobs/$pre" || fail 74 drift "path $path" "want $pre" "got unreadable"
+	cp "$path" "$txdir/blobs/$pre" || saved_wrong
 }
 
-# saved_wrong finds out why the kept copies are not what the plan says.
+# saved_wrong says why a copy is not what the plan says: either the file is
+# not, or it could not be written.
 saved_wrong() {
 	each_file check_pre
-	fail 76 saved-copy "path $txdir/blobs"
+	unwritable "$txdir/blobs"
 }
 
 # seal_all unpacks what is new, gives the staged files owner, mode and times of
@@ -271,8 +272,8 @@ stage_back() {
 	[ "$sum" != "$pre" ] || return 0
 	hash_of "$state/blobs/$pre"
 	[ "$sum" = "$pre" ] || fail 77 no-blob "path $path" "blob $state/blobs/$pre"
-	[ -d "${stage%/*}" ] || mkdir -m 700 "${stage%/*}" || fail 73 unwritable "path $folder"
-	cp "$state/blobs/$pre" "$stage" || fail 73 unwritable "path $stage"
+	[ -d "${stage%/*}" ] || mkdir -m 700 "${stage%/*}" || unwritable "$folder"
+	cp "$state/blobs/$pre" "$stage" || unwritable "$stage"
 }
 
 # move puts one staged file in place; a compiled copy of the old content must

@@ -10,6 +10,14 @@ fail() {
 	exit "$fail_code"
 }
 
+# unwritable PATH: says that something could not be written there, and what
+# room there is: free blocks, their size, free inodes.
+unwritable() {
+	[ -e "$1" ] || set -- "${1%/*}" "$1"
+	room=$(stat -f -c '%a %S %d' "$1" 2>/dev/null) || room=
+	fail 73 unwritable "path ${2:-$1}" "room $room"
+}
+
 # host_identity sets host_id (machine and PID namespace: what must be equal for
 # a pid to mean the same process) and boot_id.
 host_identity() {

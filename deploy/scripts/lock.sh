@@ -99,7 +99,7 @@ remnant() {
 # first ends the script that holds it, and its children.
 lock_take() {
 	lock=$state/locks/$1
-	[ -d "$lock" ] || mkdir -p "$lock" || fail 73 unwritable "path $lock"
+	[ -d "$lock" ] || mkdir -p "$lock" || unwritable "$lock"
 	tries=0
 	while [ "$tries" -lt 20 ]; do
 		tries=$((tries + 1))
@@ -109,10 +109,10 @@ lock_take() {
 		mine=$lock/lock.$((below + 1))
 		made=no
 		mkdir "$mine" 2>/dev/null && made=yes
-		[ "$made" = yes ] || [ -d "$mine" ] || fail 73 unwritable "path $mine"
+		[ "$made" = yes ] || [ -d "$mine" ] || unwritable "$mine"
 		[ "$made" = yes ] || continue
 		# Gone again: it was taken for abandoned while we stood still.
-		lock_own "$2" 2>/dev/null || [ ! -d "$mine" ] || fail 73 unwritable "path $mine"
+		lock_own "$2" 2>/dev/null || [ ! -d "$mine" ] || unwritable "$mine"
 		lock_look
 		if [ "$contested" = no ]; then
 			held="$1/lock.$((below + 1)) $held"

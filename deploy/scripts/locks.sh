@@ -30,5 +30,5 @@ release_one() {
 	[ "$top" = "$generation" ] || fail 6 locked "pid 0" "what $release" "reason busy" "lock $lock"
 	judge "$lock/lock.$top"
 	[ "$reason" != running ] && [ "$reason" != child ] || fail 6 locked "pid $holder" "what $release" "reason $reason" "lock $lock"
-	true >"$lock/lock.$top/released" || fail 73 unwritable "path $lock"
+	true >"$lock/lock.$top/released" || unwritable "$lock"
 }

@@ -114,7 +114,16 @@ def main(argv):
             sync(folder)
     except OSError as e:
         kind = "disk-full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else "unwritable"
-        stop(kind, "path %s" % e.filename, "detail %s" % e.strerror)
+        stop(kind, "path %s" % e.filename, "detail %s" % e.strerror, "room %s" % room(e.filename))
+
+
+def room(path):
+    """Free blocks, their size, free inodes."""
+    try:
+        v = os.statvfs(os.path.dirname(path))
+    except (OSError, TypeError):
+        return ""
+    return "%d %d %d" % (v.f_bavail, v.f_frsize, v.f_favail)
 
 
 main(sys.argv[1:])
