@@ -112,8 +112,12 @@ type Options struct {
 	Timing        Timing // for the estimate; zero = a guess
 }
 
-// Timing is what earlier sweeps took, for the plan's estimate.
-type Timing struct{ Start, Run time.Duration }
+// Timing is what a launch takes beside its runs, and what a run takes, for the
+// plan's estimate.
+type Timing struct {
+	Launch, Run time.Duration
+	Basis       string // where that comes from; "" is earlier sweeps
+}
 
 // Experiment is a spec joined with its options: all cells, no order of launches
 // yet.

@@ -59,7 +59,7 @@ type PlannedRun struct {
 // Estimate says how long a plan takes.
 type Estimate struct {
 	Seconds int64  `json:"seconds"`
-	Basis   string `json:"basis"` // guess, or earlier sweeps
+	Basis   string `json:"basis"` // guess, earlier sweeps, or what Timing says
 }
 
 // Guesses for a plan of which nothing was measured before: a start, and the
@@ -195,13 +195,9 @@ func notes(e *Experiment) []string {
 }
 
 func estimate(p *Plan, t Timing) Estimate {
-	if t.Start > 0 && t.Run > 0 {
-		runs := 0
-		for _, l := range p.Launches {
-			runs += len(l.Runs)
-		}
-		total := time.Duration(len(p.Launches))*t.Start + time.Duration(runs)*t.Run
-		return Estimate{Seconds: int64(total.Seconds()), Basis: "earlier sweeps"}
+	if t.Launch > 0 && t.Run > 0 {
+		total := time.Duration(len(p.Launches))*t.Launch + time.Duration(p.Runs())*t.Run
+		return estimated(total, firstOf(t.Basis, "earlier sweeps"))
 	}
 	var total time.Duration
 	for _, l := range p.Launches {
@@ -212,7 +208,11 @@ func estimate(p *Plan, t Timing) Estimate {
 			total += time.Duration(waves*b.MaxTokens) * guessToken
 		}
 	}
-	return Estimate{Seconds: int64(total.Seconds()), Basis: "guess"}
+	return estimated(total, "guess")
+}
+
+func estimated(total time.Duration, basis string) Estimate {
+	return Estimate{Seconds: int64(total.Round(time.Second).Seconds()), Basis: basis}
 }
 
 // Runs counts the runs of all launches.

@@ -84,7 +84,7 @@ before anything is stopped.` +
 // runServerStart starts a server on each host, several at a time. before is done
 // on each first, once all plans are made.
 func (a *app) runServerStart(ctx context.Context, f serverFlags, args []string, before func(context.Context, hostSweep) error) error {
-	sweeps, _, err := a.planAll(ctx, sweepFlags{specFile: f.specFile, single: true, rounds: 1, repeats: 1}, args)
+	sweeps, _, err := a.planAll(ctx, sweepFlags{specFile: f.specFile, single: true, unmeasured: true, rounds: 1, repeats: 1}, args)
 	if err != nil {
 		return err
 	}

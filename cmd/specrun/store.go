@@ -56,6 +56,20 @@ func (a *app) readStore(ctx context.Context) (*store.Store, error) {
 	return s, err
 }
 
+// existingStore opens the store that a spec's results go to when there is one;
+// nil when nothing was stored there yet. It creates nothing.
+func (a *app) existingStore(ctx context.Context, spec string) (*store.Store, error) {
+	path, err := a.storePath(spec)
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(ctx, path, store.WithClock(a.now), store.MustExist())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return s, err
+}
+
 // redactDSN hides the password of a database address.
 func redactDSN(dsn string) string {
 	head, rest, ok := strings.Cut(dsn, "://")

@@ -25,6 +25,7 @@ type sweepFlags struct {
 	repeats    int
 	noBaseline bool
 	single     bool // specrun run
+	unmeasured bool // specrun server: nothing is run, so no time is estimated
 }
 
 func (f *sweepFlags) register(c *cobra.Command) {
@@ -141,7 +142,7 @@ func (a *app) planAll(ctx context.Context, f sweepFlags, args []string) (sweeps 
 		if specPath == "" {
 			specPath = path
 		}
-		plan, err := a.planFor(ctx, f, spec, e, axes)
+		plan, err := a.planFor(ctx, f, spec, specPath, e, axes)
 		if err != nil {
 			return nil, "", err
 		}
@@ -160,7 +161,7 @@ func (a *app) specBeforeHosts(file string) (*experiments.Spec, string, error) {
 
 // planFor resolves the spec for one host, which is asked for the engine's
 // version: it is part of what a cell is.
-func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec, e configs.Host, axes []experiments.Axis) (*experiments.Plan, error) {
+func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec, specPath string, e configs.Host, axes []experiments.Axis) (*experiments.Plan, error) {
 	engine, err := experiments.Engines(spec.Server.Engine)
 	if err != nil {
 		return nil, err
@@ -189,6 +190,11 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 		return nil, unwrapOne(err)
 	}
 	options.EngineVersion = state.EngineVersion
+	if !f.unmeasured {
+		if options.Timing, err = a.timing(ctx, specPath, spec.Name, e); err != nil {
+			return nil, err
+		}
+	}
 	experiment, err := experiments.Resolve(spec, options)
 	if err != nil {
 		return nil, err
