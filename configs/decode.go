@@ -20,7 +20,10 @@ type FileError struct {
 	Field        string
 	Msg          string
 	Next         string
+	Err          error // of the system; nil when the file could be read
 }
+
+func (e *FileError) Unwrap() error { return e.Err }
 
 func (e *FileError) Error() string {
 	where := e.File
@@ -87,7 +90,7 @@ func (d *decoder) fail(n *yaml.Node, field, msg, next string) {
 
 // syntax turns the parser's error, "yaml: line 3: ...", into one with a place.
 func (d *decoder) syntax(err error) error {
-	e := &FileError{File: d.file, Msg: strings.TrimPrefix(err.Error(), "yaml: ")}
+	e := &FileError{File: d.file, Msg: strings.TrimPrefix(err.Error(), "yaml: "), Next: "the file is no valid YAML; tabs cannot indent"}
 	if rest, ok := strings.CutPrefix(e.Msg, "line "); ok {
 		if number, msg, ok := strings.Cut(rest, ": "); ok {
 			if line, err := strconv.Atoi(number); err == nil {

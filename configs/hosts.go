@@ -33,7 +33,11 @@ type Hosts struct {
 // folder; "" when there is none. looked names the places.
 func Find(given, dir, configHome string) (path string, looked []string, err error) {
 	if given != "" {
-		if _, err := os.Stat(given); err != nil {
+		_, err := os.Stat(given)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil, &FileError{File: given, Msg: "no such file", Next: "give --hosts-file the path of a hosts file, or leave it out", Err: err}
+		}
+		if err != nil {
 			return "", nil, fmt.Errorf("hosts file: %w", err)
 		}
 		return given, []string{given}, nil

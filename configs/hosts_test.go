@@ -87,7 +87,7 @@ func TestLoad_MistakesHaveTheirPlace(t *testing.T) {
 		{"hosts:\n  a: {}\ngroups:\n  a: [a]\n", "there is a host of this name", "rename"},
 		{"hosts:\n  a: {kind: lab}\n", "is none", "ssh or local"},
 		{"groups:\n  g: x\n", "must be a list", ""},
-		{"hosts: [\n", "hosts.yaml:", ""},
+		{"hosts: [\n", "hosts.yaml:", "no valid YAML"},
 		{"- a\n", "must be a map", ""},
 		{"hosts:\n  a: &x {user: u}\n  b: {<<: *x}\n", "plain word", ""},
 	} {

@@ -84,16 +84,23 @@ func exitCode(err error, started bool) int {
 	return exitFailed
 }
 
-// flatten splits errors.Join of several hosts into its parts.
+// flatten splits errors.Join of several hosts into its parts. An error that says
+// more than its parts, such as a typed one with two causes, stands for itself.
 func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, flatten(e)...)
-		}
-		return all
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
-	return []error{err}
+	var all []error
+	var texts []string
+	for _, e := range joined.Unwrap() {
+		all = append(all, flatten(e)...)
+		texts = append(texts, e.Error())
+	}
+	if err.Error() != strings.Join(texts, "\n") {
+		return []error{err}
+	}
+	return all
 }
 
 func codeOf(err error) int {
