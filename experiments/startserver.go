@@ -73,10 +73,16 @@ func (x *execution) startOne(ctx context.Context) (*StartedServer, error) {
 		if again {
 			continue
 		}
-		if err != nil && !hostLost(err) {
-			err = errors.Join(err, x.restore(ctx))
+		if err == nil || hostLost(err) {
+			return started, err
 		}
-		return started, err
+		if undone := x.restore(ctx); undone != nil {
+			return nil, errors.Join(err, undone)
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the start was interrupted and is undone: %w", err)
+		}
+		return nil, err
 	}
 }
 

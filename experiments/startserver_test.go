@@ -95,7 +95,7 @@ func TestStartServer_AnInterruptUndoes(t *testing.T) {
 		}
 	}
 	_, err := r.startServer(ctx, r.singlePlan(nil))
-	if !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "is undone") {
 		t.Errorf("err = %v", err)
 	}
 	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 || r.w.starts != 1 {
