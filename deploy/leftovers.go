@@ -33,6 +33,9 @@ func (f *Facts) leftovers(stateDir string) leftovers {
 	}
 	phase := map[string]string{}
 	for _, t := range state.Transactions {
+		if !validID(t.ID) {
+			continue
+		}
 		phase[t.ID] = t.Phase
 		if t.Phase == "done" || t.Phase == "staged" && (len(t.Folders) > 0 || t.Age > namelessAge) {
 			l.ids = append(l.ids, t.ID)
@@ -41,7 +44,7 @@ func (f *Facts) leftovers(stateDir string) leftovers {
 	}
 	for folder, here := range f.Folders {
 		for _, s := range here.Stages {
-			if phase[s.ID] == "" && (s.Mine || s.Age > leftoverAge) {
+			if validID(s.ID) && phase[s.ID] == "" && (s.Mine || s.Age > leftoverAge) {
 				l.ids = append(l.ids, s.ID)
 				l.folders = append(l.folders, folder)
 			}
@@ -53,6 +56,16 @@ func (f *Facts) leftovers(stateDir string) leftovers {
 	slices.Sort(l.folders)
 	l.folders = slices.Compact(l.folders)
 	return l
+}
+
+// validID keeps names that someone else chose out of the scripts.
+func validID(id string) bool {
+	for _, c := range id {
+		if c != '-' && c != '_' && (c < '0' || '9' < c) && (c < 'A' || 'Z' < c) && (c < 'a' || 'z' < c) {
+			return false
+		}
+	}
+	return id != ""
 }
 
 func (f *Facts) patchedIn(folder string) bool {

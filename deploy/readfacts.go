@@ -19,9 +19,6 @@ import (
 	"specrun/remote"
 )
 
-// Exit codes of the scripts that are not the same as an error kind.
-const codeNoInterpreter = 65
-
 // knownEngines are looked for in the command lines of running processes.
 var knownEngines = []string{"sglang", "vllm"}
 
@@ -117,7 +114,7 @@ func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, r re
 	mark := "specrun-facts-" + hex.EncodeToString(random[:])
 	res, err := t.Run(ctx, remote.Script{Name: "facts", Text: text("common.sh", "facts.sh"), Vars: []remote.Var{
 		{Name: "python", Value: w.Python}, {Name: "state_dir", Value: w.StateDir}, {Name: "cwd", Value: w.Cwd},
-		{Name: "exports", Value: exports}, {Name: "probe", Value: text("probe.py")}, {Name: "mark", Value: mark},
+		{Name: "exports", Value: exports}, {Name: "probe", Value: text("probe.py", "probe_modules.py", "probe_files.py", "probe_state.py", "probe_main.py")}, {Name: "mark", Value: mark},
 		{Name: "request", Value: string(request)}, {Name: "engines", Value: strings.Join(q.Engines, " ")},
 		{Name: "fallback", Value: fallback}}})
 	if err != nil {
