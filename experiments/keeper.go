@@ -103,19 +103,30 @@ func (x *execution) expiry() int64 { return x.nowUs() + x.deps.LeaseTTL.Microsec
 // claim makes this controller the one that works on the sweep. A controller
 // that is known to be dead gives way at once.
 func (x *execution) claim(ctx context.Context) error {
-	r := x.deps.Recorder
-	err := r.Claim(ctx, x.sweepID, x.deps.Controller, x.expiry())
+	dead, err := x.tryClaim(ctx)
+	if dead == "" {
+		return err
+	}
+	// In the name of the dead: only its own claim can be given up that way, and
+	// somebody else may do so at the same time.
+	var holder ClaimHolder
+	if err := x.deps.Recorder.Claim(ctx, x.sweepID, dead, 0); err != nil && !errors.As(err, &holder) {
+		return err
+	}
+	_, err = x.tryClaim(ctx)
+	return err
+}
+
+// tryClaim names the holder in its error, and as dead when it is known to be.
+func (x *execution) tryClaim(ctx context.Context) (dead string, err error) {
+	err = x.deps.Recorder.Claim(ctx, x.sweepID, x.deps.Controller, x.expiry())
 	var holder ClaimHolder
 	if !errors.As(err, &holder) {
-		return err
+		return "", err
 	}
 	who, _ := holder.Holder()
-	if !x.deps.ControllerGone(who) {
-		return &ClaimedError{SweepID: x.sweepID, Controller: who, Err: err}
+	if x.deps.ControllerGone(who) {
+		dead = who
 	}
-	// In the name of the dead: only its own claim can be given up that way.
-	if err := r.Claim(ctx, x.sweepID, who, 0); err != nil && !errors.As(err, &holder) {
-		return err
-	}
-	return r.Claim(ctx, x.sweepID, x.deps.Controller, x.expiry())
+	return dead, &ClaimedError{SweepID: x.sweepID, Controller: who, Err: err}
 }

@@ -266,6 +266,35 @@ func TestResume_ALivingControllerIsNotDisturbed(t *testing.T) {
 	r.settled(p)
 }
 
+// overtaken lets another controller take the claim of a dead one first.
+type overtaken struct {
+	Recorder
+	by string
+}
+
+func (o overtaken) Claim(ctx context.Context, sweep, controller string, expiresUs int64) error {
+	err := o.Recorder.Claim(ctx, sweep, controller, expiresUs)
+	if err == nil && expiresUs == 0 {
+		err = o.Recorder.Claim(ctx, sweep, o.by, time.Now().Add(time.Minute).UnixMicro())
+	}
+	return err
+}
+
+func TestResume_TheSlowerOfTwoIsToldWhoWasFaster(t *testing.T) {
+	r := newRig(t)
+	r.at(stepReady, record.EventDone)
+	r.execute(r.killPlan())
+	r.hook = nil
+	d := r.deps()
+	d.Recorder = overtaken{d.Recorder, "controller-9"}
+	d.ControllerGone = func(who string) bool { return who == "controller-1" }
+	_, err := Resume(context.Background(), d, r.sweep, ResumeOptions{})
+	var claimed *ClaimedError
+	if !errors.As(err, &claimed) || claimed.Controller != "controller-9" {
+		t.Fatalf("%v", err)
+	}
+}
+
 func TestController_KnowsTheDead(t *testing.T) {
 	if self := Controller(); ControllerGone(self) {
 		t.Errorf("%s is said to be gone", self)
