@@ -127,7 +127,7 @@ func (p *remotePatcher) Ensure(ctx context.Context, w Where, set []PatchRef) (Pa
 }
 
 func (p *remotePatcher) patch(ctx context.Context, ref PatchRef) (*patches.Patch, error) {
-	found, err := p.o.Patches(ref.Name)
+	found, err := p.o.Patches(firstOf(ref.Folder, ref.Name))
 	if err == nil && found.SHA256() == ref.SHA256 {
 		return found, nil
 	}

@@ -27,6 +27,7 @@ type PatchRef struct {
 	SHA256  string            `json:"sha256"` // of the patch's whole content
 	Probe   string            `json:"probe,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	Folder  string            `json:"folder,omitempty"` // that it was read from, when its name alone does not lead there
 }
 
 // ServerFlag is a flag with its values computed; Kind is one of the kinds of

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,7 +177,11 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 			if err != nil {
 				return experiments.PatchRef{}, err
 			}
-			return experiments.RefOf(p), nil
+			ref := experiments.RefOf(p)
+			if strings.ContainsRune(name, filepath.Separator) {
+				ref.Folder, err = filepath.Abs(name) // resume may run elsewhere
+			}
+			return ref, err
 		},
 	}
 	if _, err := experiments.Resolve(spec, options); err != nil {
