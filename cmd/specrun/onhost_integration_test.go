@@ -131,11 +131,17 @@ func (u *user) leftAlone(h lab.Host, port int) {
 	if !gone {
 		u.t.Errorf("left running: %s", strings.Join(left, "\n"))
 	}
-	locks, err := filepath.Glob(filepath.Join(h.StateDir, "locks", "*", "lock.*"))
+	// A lock whose script is dead is free; a lease has to be given back.
+	for _, l := range u.does(0, "lock", "status", "--host", "lab", "--json").lines(u.t, "lock") {
+		if l["held"] != false {
+			u.t.Errorf("still held: %v", l)
+		}
+	}
+	leases, err := filepath.Glob(filepath.Join(h.StateDir, "locks", "*", "lock.*", "expires"))
 	must(u.t, err)
-	for _, l := range locks {
-		if _, err := os.Stat(filepath.Join(l, "released")); err != nil {
-			u.t.Errorf("still held: %s", l)
+	for _, l := range leases {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(l), "released")); err != nil {
+			u.t.Errorf("still held: %s", filepath.Dir(l))
 		}
 	}
 	if !portIsFree(port) {
