@@ -22,6 +22,8 @@ type taker struct {
 	cmd   *exec.Cmd
 	input interface{ Close() error }
 	lines chan string
+	// stopped: it was seen to have stopped itself.
+	stopped bool
 }
 
 // takerScript stops before each line of lock.sh that begins with one of stops,
@@ -91,8 +93,10 @@ func (k *taker) end() {
 func (k *taker) step(t *testing.T) string {
 	t.Helper()
 	pid := k.cmd.Process.Pid
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
+	if k.stopped { // else the signal could meet a stop that nobody has seen
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
 	}
 	limit := time.After(20 * time.Second)
 	for {
@@ -102,9 +106,12 @@ func (k *taker) step(t *testing.T) string {
 			case !ok:
 				return "ended"
 			case l == "stop":
-				for stateOf(pid) != "T" {
-					time.Sleep(100 * time.Microsecond)
+				for deadline := time.Now().Add(20 * time.Second); stateOf(pid) != "T"; time.Sleep(100 * time.Microsecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("taker %d does not stop", pid)
+					}
 				}
+				k.stopped = true
 				return "stopped"
 			case l == "got", strings.HasPrefix(l, "error "):
 				return l

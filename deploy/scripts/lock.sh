@@ -208,7 +208,7 @@ lock_release() {
 # it and all below it, and sees them dead; false when it could not.
 end_tree() {
 	running "$1" "$2" || return 0
-	kill -s STOP "$1" 2>/dev/null || return 1
+	kill -s STOP "$1" 2>/dev/null || ! running "$1" "$2" || return 1
 	tree="$1:$2"
 	found=yes
 	while [ "$found" = yes ]; do
