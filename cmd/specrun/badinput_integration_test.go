@@ -93,7 +93,7 @@ func (s *site) refused(b badInput, folders ...string) {
 	t := s.t
 	t.Helper()
 	folders = append(folders, s.venv, s.state)
-	before := tree(t, isCache, folders...)
+	before := tree(t, folders...)
 	fill := func(texts []string) []string {
 		var out []string
 		for _, text := range texts {
@@ -135,14 +135,14 @@ func (s *site) refused(b badInput, folders ...string) {
 			t.Errorf("the JSON error does not name %q: %s", text, in)
 		}
 	}
-	sameTree(t, before, tree(t, isCache, folders...))
+	sameTree(t, before, tree(t, folders...))
 	s.noStages(folders...)
 }
 
 // noStages looks for what an unfinished change would leave beside the files.
 func (s *site) noStages(folders ...string) {
 	s.t.Helper()
-	for line := range strings.Lines(tree(s.t, isCache, folders...)) {
+	for line := range strings.Lines(tree(s.t, folders...)) {
 		if strings.Contains(line, "/.specrun") && !strings.Contains(line, "/.specrun-lab ") {
 			s.t.Errorf("left: %s", line)
 		}
@@ -328,7 +328,7 @@ func (s *site) portTaken() {
 	if !eventually(func() bool { return !portIsFree(port) }) {
 		t.Fatal("the stranger does not listen")
 	}
-	before := tree(t, isCache, s.venv)
+	before := tree(t, s.venv)
 	a := s.does(1, "sweep", "-f", spec, "steps=1..2", "--rounds", "1", "--host", "box", "--store", "results.db")
 	for _, text := range []string{"port_in_use", fmt.Sprintf("port %d", port), fmt.Sprintf("pid %d", stranger.Process.Pid), "http.server"} {
 		if !strings.Contains(a.stdout+a.stderr, text) {
@@ -346,7 +346,7 @@ func (s *site) portTaken() {
 		ended <- err
 	default:
 	}
-	sameTree(t, before, tree(t, isCache, s.venv))
+	sameTree(t, before, tree(t, s.venv))
 	s.noStages(s.venv)
 	if left, err := filepath.Glob(filepath.Join(s.state, "runs", "*", "identity")); err != nil || len(left) > 0 {
 		t.Errorf("a server was started: %v %v", left, err)

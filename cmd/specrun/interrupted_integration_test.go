@@ -128,7 +128,7 @@ func testInterrupt(t *testing.T, bin string) {
 	spec, port := u.practiceSpec()
 	u.does(0, "apply", "profiling-v3", "--host", "lab")
 	venv := filepath.Dir(filepath.Dir(h.Python))
-	found := tree(t, isCache, venv)
+	found := tree(t, venv)
 
 	r := u.start(sixRuns(spec)...)
 	r.until("[1/3]")
@@ -145,11 +145,11 @@ func testInterrupt(t *testing.T, bin string) {
 		t.Error("the server was left running")
 	}
 	// The patches that were there before are there again.
-	sameTree(t, found, tree(t, isCache, venv))
+	sameTree(t, found, tree(t, venv))
 
 	u.does(0, "resume", "--store", "results.db")
 	u.hasSixRuns()
-	sameTree(t, found, tree(t, isCache, venv))
+	sameTree(t, found, tree(t, venv))
 	u.does(0, "rollback", "--host", "lab")
 	u.leftAlone(h, port)
 }

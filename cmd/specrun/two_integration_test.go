@@ -17,7 +17,7 @@ func testTwoAtOnce(t *testing.T, bin string) {
 	u := newUser(t, bin)
 	h := u.startLab(fast)
 	spec, port := u.practiceSpec()
-	pristine := tree(t, isCache, filepath.Dir(filepath.Dir(h.Python)))
+	pristine := tree(t, filepath.Dir(filepath.Dir(h.Python)))
 
 	t.Run("apply", func(t *testing.T) {
 		for range 3 {
@@ -40,7 +40,7 @@ func testTwoAtOnce(t *testing.T, bin string) {
 				t.Errorf("after applying %v: %v", want, files)
 			}
 			u.does(0, "rollback", "--host", "lab")
-			sameTree(t, pristine, tree(t, isCache, filepath.Dir(filepath.Dir(h.Python))))
+			sameTree(t, pristine, tree(t, filepath.Dir(filepath.Dir(h.Python))))
 		}
 	})
 
