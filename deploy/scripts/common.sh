@@ -19,7 +19,7 @@ unwritable() {
 }
 
 # host_identity sets host_id (machine and PID namespace: what must be equal for
-# a pid to mean the same process) and boot_id.
+# a pid to mean the same process; probe.py makes the same) and boot_id.
 host_identity() {
 	host_id=
 	for id_file in /etc/machine-id /var/lib/dbus/machine-id /proc/sys/kernel/hostname; do
@@ -34,11 +34,8 @@ boot_identity() {
 	[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot_id </proc/sys/kernel/random/boot_id
 }
 
-# expand PATH: "~" and "~/x" become paths below the home folder.
+# expand PATH sets expanded: "~" and "~/x" become paths below the home folder.
 expand() {
-	case $1 in
-	"~") printf '%s\n' "$HOME" ;;
-	"~/"*) printf '%s\n' "$HOME/${1#"~/"}" ;;
-	*) printf '%s\n' "$1" ;;
-	esac
+	expanded=$1
+	case $1 in "~" | "~/"*) expanded=$HOME${1#"~"} ;; esac
 }

@@ -2,18 +2,18 @@
 # Reads only. In: python state_dir cwd exports probe mark request engines
 # fallback (yes: any python3 will do when none is named).
 main() {
-	host_identity
-	user=$(id -un 2>/dev/null) || user=$(id -u)
-	state=$(expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}")
-	python=$(expand "$python")
+	expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}"
+	state=$expanded
+	expand "$python"
+	python=$expanded
 	[ -n "$python" ] || [ "$fallback" = no ] || python=$(command -v python3) || python=
 	[ -n "$python" ] || no_interpreter "none was named"
 	home=$HOME
-	folder=$(expand "$cwd")
-	[ -z "$folder" ] || cd "$folder" || fail 66 no-folder "path $folder"
+	expand "$cwd"
+	[ -z "$expanded" ] || cd "$expanded" || fail 66 no-folder "path $expanded"
 	eval "$exports"
 	case $python in */*) [ -x "$python" ] ;; *) command -v "$python" >/dev/null ;; esac || no_interpreter "$python cannot be run"
-	"$python" -B -c "$probe" "$mark" "$request" "$state" "$home" "$user" "$host_id" && return 0
+	"$python" -B -c "$probe" "$mark" "$request" "$state" "$home" && return 0
 	no_interpreter "$python ended with status $?"
 }
 

@@ -3,7 +3,8 @@
 main() {
 	host_identity
 	take=no
-	state=$(expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}")
+	expand "${state_dir:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}"
+	state=$expanded
 	[ -z "$release" ] || release_one
 	for lock in "$state"/locks/install-*; do # leases are package server's
 		highest "$lock"

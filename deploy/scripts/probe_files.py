@@ -60,40 +60,39 @@ def space(folder):
 
 
 def outline(data):
-    """Classes with bases and methods, and functions, at module level."""
-    import ast
-
+    """Classes with bases and methods, and functions, at module level. Node types
+    go by name: importing ast would take longer than parsing."""
     out = {"classes": {}, "functions": [], "syntax_ok": True}
     try:
-        tree = ast.parse(data)
+        tree = compile(data, "outline", "exec", 0x400, True)  # PyCF_ONLY_AST
     except (SyntaxError, ValueError):
         out["syntax_ok"] = False
         return out
 
+    def kind(n):
+        return type(n).__name__
+
     def definitions(nodes):
         for n in nodes:
             yield n
-            if isinstance(n, (ast.If, ast.Try, ast.With)):
+            if kind(n) in ("If", "Try", "TryStar", "With", "ExceptHandler"):
                 for part in ("body", "orelse", "finalbody", "handlers"):
                     for d in definitions(getattr(n, part, [])):
                         yield d
-            elif isinstance(n, ast.ExceptHandler):
-                for d in definitions(n.body):
-                    yield d
 
     def dotted(n):
-        if isinstance(n, ast.Name):
+        if kind(n) == "Name":
             return n.id
-        if isinstance(n, ast.Attribute):
+        if kind(n) == "Attribute":
             return dotted(n.value) + "." + n.attr
         return "?"
 
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = ("FunctionDef", "AsyncFunctionDef")
     for n in definitions(tree.body):
-        if isinstance(n, functions):
+        if kind(n) in functions:
             out["functions"].append(n.name)
-        elif isinstance(n, ast.ClassDef):
-            methods = [d.name for d in definitions(n.body) if isinstance(d, functions)]
+        elif kind(n) == "ClassDef":
+            methods = [d.name for d in definitions(n.body) if kind(d) in functions]
             out["classes"][n.name] = {"bases": [dotted(b) for b in n.bases], "methods": methods}
     return out
 
@@ -120,6 +119,9 @@ def cached(path):
     return places[1:], stuck
 
 
+URLSAFE = bytes.maketrans(b"-_", b"+/")
+
+
 def release_of(path):
     """What the installed release says about a file, from its RECORD."""
     for root in sys.path:
@@ -138,12 +140,10 @@ def release_of(path):
             elif at < 0:
                 continue
             row = record[at + 1:].split(b"\n", 1)[0]
-            import base64
-
             value = row.rsplit(b",", 2)[1][len(b"sha256="):].strip()
             name, version = identity(info)
             try:
-                want = base64.urlsafe_b64decode(value + b"=" * (-len(value) % 4)).hex()
+                want = a2b_base64(value.translate(URLSAFE) + b"=" * (-len(value) % 4)).hex()
             except ValueError:
                 want = ""
             return {"name": name, "version": version, "sha256": want, "source": "record"}

@@ -87,7 +87,7 @@ def main():
     out = {
         "interpreter": sys.executable, "version": sys.version.split()[0], "prefix": sys.prefix,
         "sys_path": [os.path.realpath(p or os.getcwd()) for p in sys.path],
-        "user": USER, "uid": os.geteuid(), "home": HOME, "host_id": HOST_ID, "now": NOW, "state_dir": STATE,
+        "user": owner(os.geteuid()), "uid": os.geteuid(), "home": HOME, "host_id": host_id(), "now": NOW, "state_dir": STATE,
         "targets": targets, "files": list(FILES.values()), "folders": FOLDERS, "states": list(STATES.values()),
         "engines": engines, "processes": processes(ASK["engines"]) if patched else [],
     }

@@ -3,13 +3,22 @@
 TOPS = {}  # top-level name -> (folders to join the rest to, error text)
 
 
+def spec_of(name):
+    """importlib.util.find_spec for a top-level name, without its imports."""
+    if name in sys.modules:
+        return sys.modules[name].__spec__
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, None, None) if hasattr(finder, "find_spec") else None
+        if spec is not None:
+            return spec
+    return None
+
+
 def top_level(name):
     """Where the top-level package lies, without importing it."""
     if name not in TOPS:
-        import importlib.util
-
         try:
-            spec = importlib.util.find_spec(name)
+            spec = spec_of(name)
         except Exception as e:  # a broken finder must not hide the reason
             TOPS[name] = ([], None, "%s: %s" % (type(e).__name__, e))
         else:
