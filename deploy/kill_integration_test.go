@@ -14,6 +14,7 @@ import (
 // TestKillMatrix_EveryCommandOnARealSSHD kills the shipped scripts after each
 // of their commands.
 func TestKillMatrix_EveryCommandOnARealSSHD(t *testing.T) {
+	t.Parallel()
 	on := sshdSites(t)
 	points, commands := killPoints(t, on)
 	t.Logf("%d commands in the scripts, %d kill points", commands, len(points))

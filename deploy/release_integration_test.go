@@ -41,6 +41,7 @@ func newVenv(t testing.TB, version string) (python3, sitePackages string) {
 }
 
 func TestReleases_ApplyAndRollbackOnRealFiles(t *testing.T) {
+	t.Parallel()
 	sshd := remotetest.StartSSHD(t, remotetest.Options{})
 	host := sshd.Dial(t)
 	pins := wheels.Versions()

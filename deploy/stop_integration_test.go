@@ -21,6 +21,7 @@ import (
 // get the lock because the script had not got it yet; with Take the script is
 // dead before anything is written, and what stays is one consistent set.
 func TestStoppedCommit_OthersWaitOrTake(t *testing.T) {
+	t.Parallel()
 	apply := scenes()[0]
 	lines := traceScene(t, newSite(t), apply)
 	t.Logf("%d points", len(lines))

@@ -1,0 +1,26 @@
+//go:build soak
+
+package deploy
+
+import (
+	"testing"
+)
+
+// TestKillMatrix_EveryShell kills at every command of every main scene, also
+// those that another scene has met already, under each shell.
+func TestKillMatrix_EveryShell(t *testing.T) {
+	for name, shell := range shells {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			site := func() *site { return newSite(t, shell...) }
+			points, commands := killPoints(t, site, "apply", "rollback", "forward", "back")
+			t.Logf("%d commands in the scripts, %d kill points", commands, len(points))
+			if len(points) < commands {
+				t.Fatalf("%d points are fewer than the %d commands", len(points), commands)
+			}
+			for i, p := range points {
+				killAt(t, site, p.scene, p.line, i)
+			}
+		})
+	}
+}
