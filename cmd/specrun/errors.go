@@ -33,7 +33,7 @@ const (
 )
 
 // worst orders the codes of several hosts: the first one present wins.
-var worst = []int{exitRollbackFailed, exitRolledBack, exitConflict, exitUnreachable, exitLocked, exitFailed, exitPartial}
+var worst = []int{exitRollbackFailed, exitRolledBack, exitConflict, exitUnreachable, exitLocked, exitFailed, exitPartial, exitUsage, exitInterrupted}
 
 // usageError is a wrong flag, argument or combination of them.
 type usageError struct{ msg, hint string }
@@ -82,6 +82,18 @@ func exitCode(err error, started bool) int {
 		return c
 	}
 	return exitFailed
+}
+
+// interrupted says that err is how a signal ended a command. What is left to do
+// by hand, or a file that is not what it was taken for, is more important.
+func interrupted(err error, code int) bool {
+	switch code {
+	case exitInterrupted:
+		return true
+	case exitRollbackFailed, exitRolledBack, exitConflict:
+		return false
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // flatten splits errors.Join of several hosts into its parts. An error that says

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,6 +43,24 @@ func TestExitCode(t *testing.T) {
 		a.report(c.err, code)
 		if got := strings.Count(text.String(), "\n"); got != c.lines {
 			t.Errorf("%s: %d lines, want %d:\n%s", name, got, c.lines, text.String())
+		}
+	}
+}
+
+func TestInterrupted_NamesTheSignalOnlyWhenNothingWorseHappened(t *testing.T) {
+	cut := &remote.Error{Host: "h1", Op: "script commit", Kind: remote.ErrLost, Err: context.Canceled}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"cancelled":                     {context.Canceled, true},
+		"a connection given up for it":  {cut, true},
+		"left to be done by hand":       {errors.Join(cut, &deploy.RollbackFailedError{Host: "h1", Err: context.Canceled}), false},
+		"a failure of its own":          {errors.New("x"), false},
+		"somebody else's edit, as well": {errors.Join(context.Canceled, &deploy.DriftError{Host: "h1", Path: "/p"}), false},
+	} {
+		if got := interrupted(c.err, exitCode(c.err, true)); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

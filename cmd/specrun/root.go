@@ -52,7 +52,7 @@ func run(args []string, e *env) int {
 	err := root.ExecuteContext(ctx)
 	a.done()
 	code := exitCode(err, a.started)
-	if sig := caught(); sig != nil && err != nil {
+	if sig := caught(); sig != nil && interrupted(err, code) {
 		code = 128 + int(sig.(syscall.Signal))
 	}
 	a.report(err, code)
