@@ -11,7 +11,7 @@ FUZZTIME ?= 10s
 
 .PHONY: demo build quick test unit integration fuzz soak bench lint prereqs clean
 
-## demo: the whole job on the built-in practice host, under a minute
+## demo: the whole job on the built-in practice host, in about a minute
 demo: $(DIST)/specrun
 	$(DIST)/specrun demo
 
