@@ -21,17 +21,26 @@ type Report struct {
 
 // FileStatus is one real file.
 type FileStatus struct {
-	Path           string   `json:"path"`
+	Path string `json:"path"`
+	// InScope says that the interpreter sees the file, so that a change through
+	// this interpreter is about it; ledgers name files of other interpreters too.
+	InScope        bool     `json:"in_scope"`
 	Link           string   `json:"link,omitempty"` // as the interpreter finds it, where that is another path
 	Verdict        Verdict  `json:"verdict"`
 	Patches        []string `json:"patches"`
 	Layers         []Layer  `json:"layers,omitempty"`
 	SHA256         string   `json:"sha256"`          // "" when missing
 	PristineSHA256 string   `json:"pristine_sha256"` // of the ledger, or else of the release; "" unknown
-	Engine         string   `json:"engine,omitempty"`
-	EngineVersion  string   `json:"engine_version,omitempty"`
-	StateDir       string   `json:"state_dir"`
-	Claim          *Claim   `json:"claim,omitempty"`
+	// PristineVerdict is what the file was before specrun's first change, pristine
+	// or pre-edited; "" unknown.
+	PristineVerdict Verdict `json:"pristine_verdict,omitempty"`
+	// Targets are the patches of the library that the interpreter finds the file
+	// for, by content; whether it has what they require was not looked at.
+	Targets       []string `json:"-"`
+	Engine        string   `json:"engine,omitempty"`
+	EngineVersion string   `json:"engine_version,omitempty"`
+	StateDir      string   `json:"state_dir"`
+	Claim         *Claim   `json:"claim,omitempty"`
 }
 
 // OpenTransaction is one that was cut off beyond its commit point.
@@ -61,9 +70,10 @@ func Status(ctx context.Context, t Target, w Where, lib []*patches.Patch) (*Repo
 
 func (f *Facts) report() (*Report, error) {
 	r := &Report{Host: f.Host, Python: f.Interpreter, Engines: f.Engines, Live: f.Processes, Files: []FileStatus{}}
-	links, targets := map[string]string{}, map[string]string{}
+	links, targets, wantedBy := map[string]string{}, map[string]string{}, map[string][]string{}
 	for i, found := range f.Found {
 		targets[found.Real] = f.Asked[i].Target.Name()
+		wantedBy[found.Real] = append(wantedBy[found.Real], f.Asked[i].Patch.SHA256())
 		if found.Path != found.Real {
 			links[found.Real] = found.Path
 		}
@@ -82,7 +92,8 @@ func (f *Facts) report() (*Report, error) {
 			continue
 		}
 		s := FileStatus{Path: file.Path, Link: links[file.Path], Verdict: k.verdict, SHA256: file.SHA256, StateDir: k.state.Path, Claim: k.claim,
-			Patches: layerNames(k.stack()), Layers: k.stack()}
+			Patches: layerNames(k.stack()), Layers: k.stack(), InScope: wanted || k.ledger != nil && f.inScope(k.ledger), Targets: wantedBy[file.Path],
+			PristineVerdict: k.pristineVerdict()}
 		if e := f.engineOf(target); e.Name != "" {
 			s.Engine, s.EngineVersion = e.Name, e.Version
 		} else if k.ledger != nil {
@@ -111,4 +122,15 @@ func (f *Facts) report() (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// pristineVerdict is what the file was before specrun's first change.
+func (k known) pristineVerdict() Verdict {
+	switch {
+	case k.verdict == Pristine || k.verdict == PreEdited:
+		return k.verdict
+	case k.ledger != nil && (k.verdict == Incomplete || len(k.stack()) > 0):
+		return k.ledger.PristineVerdict
+	}
+	return ""
 }
