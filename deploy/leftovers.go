@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -39,7 +40,7 @@ func (f *Facts) leftovers(stateDir string) leftovers {
 		phase[t.ID] = t.Phase
 		if t.Phase == "done" || t.Phase == "staged" && (len(t.Folders) > 0 || t.Age > namelessAge) {
 			l.ids = append(l.ids, t.ID)
-			l.folders = append(l.folders, t.Folders...)
+			l.folders = append(l.folders, slices.DeleteFunc(slices.Clone(t.Folders), func(d string) bool { return !validFolder(d) })...)
 		}
 	}
 	for folder, here := range f.Folders {
@@ -66,6 +67,11 @@ func validID(id string) bool {
 		}
 	}
 	return id != ""
+}
+
+// validFolder is the same for folders: only a path that means what it says.
+func validFolder(folder string) bool {
+	return cleanPath(folder) == nil && path.Clean(folder) == folder
 }
 
 func (f *Facts) patchedIn(folder string) bool {

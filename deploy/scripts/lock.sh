@@ -191,9 +191,20 @@ lock_forget() {
 	for generation in "$lock"/lock.*; do
 		[ "${generation##*/lock.}" -le "$1" ] || continue
 		value "$generation/tx"
-		[ -e "$generation/released" ] || [ ! -e "$generation/pid" ] || orphans="$orphans $value"
+		[ -e "$generation/released" ] || [ ! -e "$generation/pid" ] || add_orphans "$value"
 		rm -rf "$generation"
 	done
+}
+
+# add_orphans WORDS: in a shared state folder anyone of the group wrote them,
+# and they become parts of paths to remove: only ids count, and none is a
+# pattern.
+add_orphans() {
+	set -f
+	for word in $1; do
+		case $word in *[!A-Za-z0-9_-]*) ;; *) orphans="$orphans $word" ;; esac
+	done
+	set +f
 }
 
 # lock_release gives back every lock taken, the last one first.
