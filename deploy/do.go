@@ -48,7 +48,7 @@ func Do(ctx context.Context, t Target, w Where, c Change, o DoOptions) (*Plan, *
 		}
 		p, err := NewPlan(f, c, o.Options)
 		var open *OpenTransactionError
-		if errors.As(err, &open) && !o.DryRun && try == 1 {
+		if errors.As(err, &open) && !o.DryRun && recovered == nil {
 			r, err := recoverFacts(ctx, t, f, RecoverOptions{ApplyOptions: o.ApplyOptions, Force: o.Force})
 			if err != nil {
 				return nil, nil, err

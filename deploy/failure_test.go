@@ -251,3 +251,24 @@ func TestDo_StrangeStageFoldersAreLeftAlone(t *testing.T) {
 		t.Fatalf("the tree differs:\n%s\n%s", before, after)
 	}
 }
+
+// A transaction that another command leaves open between the look and the
+// commit is recovered like one that was there before.
+func TestDo_RecoversWhatIsLeftOpenAfterTheFirstLook(t *testing.T) {
+	s := newSite(t)
+	one, two := newPatch(t, "one", "1", "ONE = 1\n"), newPatch(t, "two", "1", "TWO = 2\n")
+	slow := &tamper{Target: s.host, script: "new commit", change: func(script string) string {
+		s.cutAfter(one, firstMove)
+		return script
+	}}
+	_, out, err := Do(context.Background(), slow, s.where, Change{Add: []*patches.Patch{two}}, DoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Recovered.empty() {
+		t.Error("the outcome does not say that something was recovered")
+	}
+	if got := s.verdicts(); got != "worker.py:patched:one+two worker_v2.py:patched:one+two" {
+		t.Error(got)
+	}
+}
