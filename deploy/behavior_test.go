@@ -201,7 +201,25 @@ func TestApply_StatePathsBelowHomeAreExpanded(t *testing.T) {
 func TestRollback_NamesProcessesThatStillRunThePatch(t *testing.T) {
 	s := newSite(t)
 	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
-	server := exec.Command(s.where.Python, "-c", "import time; print('up', flush=True); time.sleep(1000)", "sglang.launch_server")
+	ours := startServer(t, s.where.Python)
+	other := startServer(t, virtualEnvironment(t, s.where.Python))
+	out := s.mustDo(Change{RemoveAll: true})
+	named := map[int]bool{}
+	for _, p := range out.Live {
+		named[p.PID] = true
+	}
+	if !named[ours] {
+		t.Errorf("process %d runs the patch and is not named: %+v", ours, out.Live)
+	}
+	if named[other] {
+		t.Errorf("process %d of another virtual environment is named: %+v", other, out.Live)
+	}
+}
+
+// startServer starts what looks like an engine's process until the test ends.
+func startServer(t *testing.T, python string) (pid int) {
+	t.Helper()
+	server := exec.Command(python, "-c", "import time; print('up', flush=True); time.sleep(1000)", "sglang.launch_server")
 	pipe, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -213,11 +231,26 @@ func TestRollback_NamesProcessesThatStillRunThePatch(t *testing.T) {
 	if _, err := pipe.Read(make([]byte, 2)); err != nil {
 		t.Fatal(err)
 	}
-	out := s.mustDo(Change{RemoveAll: true})
-	for _, p := range out.Live {
-		if p.PID == server.Process.Pid {
-			return
-		}
+	return server.Process.Pid
+}
+
+// virtualEnvironment lays one out (PEP 405) and gives its interpreter.
+func virtualEnvironment(t *testing.T, base string) string {
+	t.Helper()
+	dir := t.TempDir()
+	python := filepath.Join(dir, "bin", "python3")
+	if err := os.Mkdir(filepath.Dir(python), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("live: %+v", out.Live)
+	real, err := exec.LookPath(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, python); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pyvenv.cfg"), []byte("home = "+filepath.Dir(real)+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return python
 }

@@ -1,8 +1,8 @@
 # Running processes, and all facts together.
 
 def processes(names):
-    """Processes that may hold an engine: same interpreter, or its name in argv."""
-    found = []
+    """Processes of this interpreter's environment that have an engine in their
+    arguments, without those that such a process started."""
     exe = os.path.realpath(sys.executable)
     wanted = [os.fsencode(n) for n in names if n]
     try:
@@ -10,17 +10,15 @@ def processes(names):
         boot, tick = time.time() - float(read("/proc/uptime").split()[0]), os.sysconf("SC_CLK_TCK")
         pids = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]
     except (OSError, ValueError, IndexError):
-        return found
+        return []
+    found = {}
     for pid in pids:
         try:
             argv = read("/proc/%s/cmdline" % pid).rstrip(b"\0").split(b"\0")
-            if not any(w in a for a in argv for w in wanted):
+            # A long argument is a program text, such as our own, not a name.
+            if not any(w in a for a in argv if len(a) < 1024 for w in wanted):
                 continue
-            try:
-                same = os.path.realpath(os.readlink("/proc/%s/exe" % pid)) == exe
-            except OSError:
-                same = True  # another user's: its argv has to do
-            if not same:
+            if not same_environment(pid, argv, exe):
                 continue
             st = os.stat("/proc/" + pid)
             fields = read("/proc/%s/stat" % pid).rsplit(b")", 1)[1].split()
@@ -28,11 +26,32 @@ def processes(names):
             continue
         if fields[0] in (b"Z", b"X"):
             continue
-        found.append({
+        found[int(pid)] = int(fields[1]), {
             "pid": int(pid), "user": owner(st.st_uid), "started": boot + int(fields[19]) / tick,
             "argv": [a.decode("utf-8", "replace") for a in argv],
-        })
-    return found
+        }
+    return [process for parent, process in found.values() if parent not in found]
+
+
+def same_environment(pid, argv, exe):
+    """Whether a process runs in this interpreter's environment: all virtual
+    environments of one Python share its executable, so the path it was started
+    by, or its VIRTUAL_ENV, has to tell them apart."""
+    try:
+        if os.path.realpath(os.readlink("/proc/%s/exe" % pid)) != exe:
+            return False
+    except OSError:
+        return True  # another user's: its arguments have to do
+    prefix = os.path.realpath(sys.prefix)
+    if argv[0].startswith(b"/"):
+        return os.path.realpath(os.path.dirname(os.path.dirname(os.fsdecode(argv[0])))) == prefix
+    try:
+        for entry in read("/proc/%s/environ" % pid).split(b"\0"):
+            if entry.startswith(b"VIRTUAL_ENV="):
+                return os.path.realpath(os.fsdecode(entry[12:])) == prefix
+    except OSError:
+        pass
+    return True
 
 
 def main():
