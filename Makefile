@@ -40,7 +40,7 @@ unit:
 	$(GO) test -race -shuffle=on $(PACKAGES)
 
 integration: quick
-	$(GO) test -tags integration -count=1 -p 1 -timeout 20m $(PACKAGES)
+	$(GO) test -tags integration -count=1 -p 2 -timeout 20m $(PACKAGES)
 
 fuzz:
 	@.ci/fuzz $(FUZZTIME)
