@@ -83,6 +83,12 @@ func scenes() []scene {
 			s.cutAfter(p, firstMove)
 			s.removeStages()
 		}},
+		{name: "back, ledgers too", script: "back commit", command: func(s *site, t Target, _ *patches.Patch) error {
+			return s.doOn(t, Change{RemoveAll: true}, DoOptions{})
+		}, setup: func(s *site, p *patches.Patch) {
+			s.mustDo(Change{Add: []*patches.Patch{p}})
+			s.failOnce("*ledger-*/files/*.json", 1)
+		}, settle: func(s *site) { s.fakeTool("mv", "") }},
 		{name: "tidy", script: "tidy commit", command: func(s *site, t Target, _ *patches.Patch) error {
 			return s.doOn(t, Change{RemoveAll: true}, DoOptions{})
 		}, setup: func(s *site, p *patches.Patch) { s.cutAfter(p, "seal_all") }},

@@ -49,10 +49,12 @@ run_new() {
 	each_folder make_stage
 	each_folder check_claim
 	each_file save_pre
+	each_file save_record
 	seal_all
 	sums_hold "$saved_sums" || saved_wrong
 	each_ledger check_ledger
 	sums_hold "$pre_sums" || each_file check_pre
+	true >>"$state/journal.jsonl" || unwritable "$state/journal.jsonl"
 	[ -z "$saved_sums" ] || mv -f "$txdir"/blobs/* "$state/blobs" || unwritable "$state/blobs"
 	mv "$txdir" "$txdir.prepared" || unwritable "$state/tx"
 	trap '' HUP INT TERM
@@ -87,7 +89,8 @@ run_back() {
 	trap '' HUP INT TERM
 	each_file move
 	each_file check_back
-	mv "$txdir.prepared" "$txdir.done"
+	each_file restore_record
+	mv "$txdir.prepared" "$txdir.done" || fail 77 half-done "path $txdir.prepared"
 	each_folder drop_claim
 	sweep_up
 	echo "result back"
@@ -103,7 +106,7 @@ run_tidy() {
 finish() {
 	sums_hold "$post_sums" || each_file check_post
 	each_file write_ledger
-	[ -z "$journal" ] || printf '%s\n' "$journal" >>"$state/journal.jsonl"
+	[ -z "$journal" ] || printf '%s\n' "$journal" >>"$state/journal.jsonl" || fail 77 half-done "path $state/journal.jsonl"
 	mv "$txdir.prepared" "$txdir.done" || fail 77 half-done "path $txdir.prepared"
 	each_folder drop_claim
 	sweep_up
@@ -294,8 +297,43 @@ drop_cached() {
 
 write_ledger() {
 	[ ! -e "$txdir.prepared/ledger-$id" ] || mv -f "$txdir.prepared/ledger-$id" "$state/files/$id.json" || fail 77 half-done "path $state/files/$id.json"
-	[ "$patched" = no ] || true >"$state/claims/$key/$id"
-	[ "$patched" = yes ] || rm -f "$state/claims/$key/$id"
+	if [ "$patched" = yes ]; then
+		claim_count
+	else
+		rm -f "$state/claims/$key/$id" || fail 77 half-done "path $state/claims/$key/$id"
+	fi
+}
+
+# claim_count counts the file among those for whose sake its folder is claimed.
+claim_count() {
+	[ -d "$state/claims/$key" ] || mkdir -p "$state/claims/$key" || fail 77 half-done "path $state/claims/$key"
+	true >"$state/claims/$key/$id" || fail 77 half-done "path $state/claims/$key/$id"
+}
+
+# save_record keeps what write_ledger will replace: the ledger, empty when
+# there is none, and whether the file counts for the claim.
+save_record() {
+	if [ -e "$state/files/$id.json" ]; then
+		cp "$state/files/$id.json" "$txdir/old-$id" || unwritable "$txdir"
+	else
+		true >"$txdir/old-$id" || unwritable "$txdir"
+	fi
+	[ ! -e "$state/claims/$key/$id" ] || true >"$txdir/claimed-$id" || unwritable "$txdir"
+}
+
+# restore_record undoes write_ledger. The new ledger goes back into the
+# transaction first: cut off here, the next command may still go either way.
+restore_record() {
+	old=$txdir.prepared/old-$id
+	[ -e "$old" ] || return 0
+	[ -e "$txdir.prepared/ledger-$id" ] || mv -f "$state/files/$id.json" "$txdir.prepared/ledger-$id" || fail 77 half-done "path $state/files/$id.json"
+	[ ! -s "$old" ] || cp "$old" "$old.new" || fail 77 half-done "path $old.new"
+	[ ! -s "$old" ] || mv -f "$old.new" "$state/files/$id.json" || fail 77 half-done "path $state/files/$id.json"
+	if [ -e "$txdir.prepared/claimed-$id" ]; then
+		claim_count
+	else
+		rm -f "$state/claims/$key/$id" || fail 77 half-done "path $state/claims/$key/$id"
+	fi
 }
 
 # drop_claim gives a folder back once nothing in it is patched.
