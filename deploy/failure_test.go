@@ -272,3 +272,31 @@ func TestDo_RecoversWhatIsLeftOpenAfterTheFirstLook(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// btrfs and others count no inodes: none of none are free, which is no reason
+// to look for room.
+func TestApply_NoInodesAtAllIsNotAFullDisk(t *testing.T) {
+	for name, at := range map[string]struct {
+		inodes string // free and all
+		full   bool
+	}{"not counted": {"0 0", false}, "none left": {"0 1000", true}, "some left": {"10 1000", false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.fakeTool("mkdir", `case $* in *.specrun-*) echo "mkdir: Permission denied" >&2; exit 1 ;; esac
+PATH=${PATH#*:}; mkdir "$@"`)
+			s.fakeTool("stat", `case $*: in
+*%d*%c*:) echo 100000 4096 `+at.inodes+` ;;
+*-f*:) echo 100000 4096 `+strings.Fields(at.inodes)[0]+` ;;
+*) PATH=${PATH#*:}; stat "$@" ;;
+esac`)
+			_, _, err := s.do(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
+			var full *DiskFullError
+			if errors.As(err, &full) != at.full {
+				t.Fatalf("got %v", err)
+			}
+			if !at.full && !strings.Contains(err.Error(), "Permission denied") {
+				t.Fatalf("the cause is missing: %v", err)
+			}
+		})
+	}
+}

@@ -66,12 +66,17 @@ func scriptError(host string, res remote.Result, err error) error {
 	return err
 }
 
-// diskFull reads what room a script found: free blocks, their size, inodes.
+// diskFull reads what room a script found: free blocks, their size, free
+// inodes, and all of them: 0 on a file system that does not count any (btrfs),
+// where 0 free ones mean nothing.
 func diskFull(host string, f map[string]string, err error) *DiskFullError {
 	e := &DiskFullError{Host: host, Path: f["path"], Mount: path.Dir(f["path"]), FreeBytes: -1, FreeInodes: -1, Err: err}
-	var blocks, size, inodes int64
-	if n, _ := fmt.Sscan(f["room"], &blocks, &size, &inodes); n == 3 {
-		e.FreeBytes, e.FreeInodes = blocks*size, inodes
+	var blocks, size, inodes, all int64
+	if n, _ := fmt.Sscan(f["room"], &blocks, &size, &inodes, &all); n == 4 {
+		e.FreeBytes = blocks * size
+		if all > 0 {
+			e.FreeInodes = inodes
+		}
 	}
 	return e
 }

@@ -11,10 +11,11 @@ fail() {
 }
 
 # unwritable PATH: says that something could not be written there, and what
-# room there is: free blocks, their size, free inodes.
+# room there is: free blocks, their size, free inodes, all inodes (0 where the
+# file system does not count them).
 unwritable() {
 	[ -e "$1" ] || set -- "${1%/*}" "$1"
-	room=$(stat -f -c '%a %S %d' "$1" 2>/dev/null) || room=
+	room=$(stat -f -c '%a %S %d %c' "$1" 2>/dev/null) || room=
 	fail 73 unwritable "path ${2:-$1}" "room $room"
 }
 

@@ -121,12 +121,12 @@ def main(argv):
 
 
 def room(path):
-    """Free blocks, their size, free inodes."""
+    """Free blocks, their size, free inodes, all inodes."""
     try:
         v = os.statvfs(os.path.dirname(path))
     except (OSError, TypeError):
         return ""
-    return "%d %d %d" % (v.f_bavail, v.f_frsize, v.f_favail)
+    return "%d %d %d %d" % (v.f_bavail, v.f_frsize, v.f_favail, v.f_files)
 
 
 main(sys.argv[1:])
