@@ -60,8 +60,9 @@ type Outcome struct {
 }
 
 // Apply executes a plan as one transaction. It blocks until that is done or
-// known to have failed; when ctx ends during the commit, the host has either
-// nothing or an open transaction, which the next command finishes or undoes.
+// known to have failed; when ctx ends during the commit, the host has all of
+// it, nothing, or an open transaction, which the next command finishes or
+// undoes.
 //
 // Errors: *LockedError, *DriftError when the host is no longer as planned,
 // *ConflictError, *ClaimedError, *DiskFullError, *OpenTransactionError: nothing

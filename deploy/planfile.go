@@ -27,9 +27,7 @@ func (b *planner) file(filePath string) error {
 	stale := k.ledger != nil && len(k.ledger.Stack) > 0 && len(have) == 0
 	if settled && !(stale && len(want) == 0) {
 		if len(want) > 0 {
-			if err := b.intact(k); err != nil {
-				return err
-			}
+			b.noteLostPristine(k)
 		}
 		b.plan.Files = append(b.plan.Files, f)
 		return nil
@@ -52,12 +50,12 @@ func (b *planner) file(filePath string) error {
 	return nil
 }
 
-// intact checks that what the ledger says is on the file can still be undone.
-func (b *planner) intact(k known) error {
+// noteLostPristine says when what the ledger has on the file cannot be undone
+// any more.
+func (b *planner) noteLostPristine(k known) {
 	if _, ok := k.state.Blobs[k.ledger.PristineSHA256]; !ok && len(k.ledger.Stack) > 0 {
 		b.note("%s: its pristine content %s is no longer in %s/blobs", k.file.Path, short(k.ledger.PristineSHA256), k.state.Path)
 	}
-	return nil
 }
 
 // desired is the stack that the change wants on a file.
