@@ -127,6 +127,18 @@ func (e *LockedError) Hint() string {
 	return fmt.Sprintf("wait for it, or look at it with \"ps -fp %d\"; --take ends it first", e.PID)
 }
 
+// SweepError says that a sweep is going on that needs the patch set as it is.
+type SweepError struct{ Host, Sweep string }
+
+func (e *SweepError) Error() string {
+	return fmt.Sprintf("%s: %s is going on and needs the files as they are", e.Host, e.Sweep)
+}
+
+// Hint says what to do next.
+func (e *SweepError) Hint() string {
+	return "wait for it or interrupt it; --take changes the files under it, and its end puts back what it found"
+}
+
 // NoInterpreterError says that the interpreter is not named or does not run.
 type NoInterpreterError struct {
 	Host, Python string

@@ -141,7 +141,8 @@ type StateFacts struct {
 	Space        Space             `json:"space"`
 	Ledgers      []document        `json:"ledgers"`
 	Transactions []transactionFile `json:"transactions"`
-	Blobs        map[string]packed `json:"blobs"` // of those asked for that are there
+	Blobs        map[string]packed `json:"blobs"`  // of those asked for that are there
+	Sweeps       []string          `json:"sweeps"` // that hold a patch set of this folder, in words
 }
 
 // document is a JSON file of the state folder as it was read.

@@ -45,6 +45,10 @@ type Options struct {
 	AllowDirty bool          // patch files of a source checkout that have uncommitted changes
 	IDs        func() string // of transactions, unguessable; nil = 64 random bits
 	Controller string        // who asks; "" = user@host of this process
+	// NotUnderSweep refuses to change anything while a sweep holds a patch set of
+	// the state folder: its next launch would measure something else, and its end
+	// puts back what it found.
+	NotUnderSweep bool
 }
 
 // Action is what a plan does to one file.
@@ -126,6 +130,13 @@ func NewPlan(f *Facts, c Change, o Options) (*Plan, error) {
 	}
 	if err := b.build(); err != nil {
 		return nil, err
+	}
+	if o.NotUnderSweep && !b.plan.Empty() {
+		for _, s := range f.States {
+			if len(s.Sweeps) > 0 {
+				return nil, &SweepError{Host: f.Host, Sweep: s.Sweeps[0]}
+			}
+		}
 	}
 	return b.plan, nil
 }

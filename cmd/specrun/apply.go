@@ -25,7 +25,7 @@ func (f *deployFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and its diff, write nothing on the host")
 	c.Flags().BoolVar(&f.force, "force", false, "overwrite content that is not ours, keeping it as a blob on the host")
 	c.Flags().BoolVar(&f.allowDirty, "allow-dirty", false, "also patch files of a source checkout that have uncommitted changes")
-	c.Flags().BoolVar(&f.take, "take", false, "end another specrun's script that holds the lock, then go on")
+	c.Flags().BoolVar(&f.take, "take", false, "end another specrun's script that holds the lock, or change the files under a sweep")
 }
 
 func newApplyCommand(a *app) *cobra.Command {
@@ -82,7 +82,7 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change
 		}
 	}
 	if f.take && !f.dryRun {
-		if err := a.confirm("another specrun's script may be ended"); err != nil {
+		if err := a.confirm("another specrun's script may be ended, or the files under a sweep changed"); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change
 			}
 		}
 		plan, outcome, err := deploy.Do(ctx, c.Host, c.where(a, spec), change, deploy.DoOptions{
-			Options: deploy.Options{Force: f.force, AllowDirty: f.allowDirty},
+			Options: deploy.Options{Force: f.force, AllowDirty: f.allowDirty, NotUnderSweep: !f.take && !f.dryRun},
 			ApplyOptions: deploy.ApplyOptions{Take: f.take, OnEvent: func(e deploy.Event) {
 				a.progress("%s: %s %s", c.Name(), e.Step, e.Detail)
 			}},

@@ -217,6 +217,7 @@ var kinds = []struct {
 	{as[*usageError](), exitUsage},
 	{as[*deploy.RollbackFailedError](), exitRollbackFailed},
 	{as[*deploy.LockedError](), exitLocked},
+	{as[*deploy.SweepError](), exitLocked},
 	{as[*server.HeldError](), exitLocked},
 	{as[*store.ClaimedError](), exitLocked},
 	{as[*deploy.ClaimedError](), exitConflict},

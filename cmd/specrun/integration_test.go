@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -38,6 +39,7 @@ func TestIntegrationScripts(t *testing.T) {
 		return nil
 	}
 	p.Cmds["labhosts"] = cmdLabHosts
+	p.Cmds["waitlease"] = cmdWaitLease
 	testscript.Run(t, p)
 }
 
@@ -72,4 +74,19 @@ func cmdLabHosts(ts *testscript.TestScript, neg bool, args []string) {
 		text = strings.TrimSuffix(text, "    env:\n")
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
+}
+
+// cmdWaitLease runs "waitlease HOST": it returns when a sweep holds the host's
+// patch set.
+func cmdWaitLease(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitlease HOST")
+	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		ts.Check(ts.Exec("specrun", "lock", "status", "--host", args[0]))
+		if strings.Contains(ts.ReadFile("stdout"), "patches-") {
+			return
+		}
+	}
+	ts.Fatalf("no sweep holds the patch set of %s", args[0])
 }

@@ -81,6 +81,7 @@ def main():
             state_facts(folder["claim"]["state_dir"])
     patched = False
     for s in list(STATES.values()):
+        s["sweeps"] = sweeps(s["path"])
         for doc in s["ledgers"]:
             ledger = doc.get("json") or {}
             if isinstance(ledger.get("path"), str) and ledger["path"].startswith("/"):
@@ -111,6 +112,24 @@ def main():
         "engines": engines, "processes": processes(ASK["engines"]) if patched else [],
     }
     sys.stdout.write("\n%s %s\n" % (MARK, json.dumps(out)))
+
+
+def sweeps(state):
+    """The leases on patch sets that a state folder holds, by the layout of
+    deploy/server/scripts/lease.sh: whose they are while they have not expired."""
+    found = []
+    locks = os.path.join(state, "locks")
+    for name in sorted(os.listdir(locks)) if os.path.isdir(locks) else []:
+        if not name.startswith("patches-"):
+            continue
+        generations = [int(d[5:]) for d in os.listdir(os.path.join(locks, name)) if d[:5] == "lock." and d[5:].isdigit()]
+        if not generations:
+            continue
+        lock = os.path.join(locks, name, "lock.%d" % max(generations))
+        expires = text(os.path.join(lock, "expires"))
+        if not os.path.exists(os.path.join(lock, "released")) and expires.isdigit() and int(expires) > NOW:
+            found.append(text(os.path.join(lock, "what")))
+    return found
 
 
 def digest(path):
