@@ -159,7 +159,7 @@ func (b *planner) candidates() ([]string, error) {
 			}
 			switch {
 			case k.ledger == nil || len(k.ledger.Stack) == 0:
-			case !b.facts.inScope(k.ledger):
+			case !b.facts.inScope(k.ledger), b.change.SetExact && b.facts.shadowed(k.ledger):
 				left = append(left, file.Path)
 			default:
 				paths = append(paths, file.Path)

@@ -67,3 +67,31 @@ func TestStatus_SaysWhatAPatchedFileWasBefore(t *testing.T) {
 		}
 	}
 }
+
+// A sweep over PYTHONPATH has one interpreter and several engines: a set wanted
+// exactly is about the files that are imported, and no others.
+func TestDo_ExactLeavesWhatIsImportedFromElsewhereAlone(t *testing.T) {
+	a := newSite(t)
+	b := newSite(t)
+	b.state, b.where.StateDir, b.host = a.state, a.state, a.host
+	p, q := newPatch(t, "p", "1", "X = 1\n"), newPatch(t, "q", "1", "Y = 1\n")
+	a.mustDo(Change{Add: []*patches.Patch{p}})
+	before := a.read(a.v1)
+	for _, f := range b.status(p).Files {
+		if f.InScope != (filepath.Dir(f.Path) == b.folder) {
+			t.Errorf("%s: in scope %v", f.Path, f.InScope)
+		}
+	}
+	b.library = []*patches.Patch{p}
+	for _, set := range [][]*patches.Patch{{q}, nil} {
+		b.mustDo(Change{Exact: set, SetExact: true})
+		if a.read(a.v1) != before {
+			t.Errorf("setting %d patches on one engine changed the other's file", len(set))
+		}
+	}
+	// Whoever wants them gone gets rid of those too.
+	b.mustDo(Change{RemoveAll: true})
+	if a.read(a.v1) != v1Source {
+		t.Error("the shadowed file cannot be rolled back")
+	}
+}

@@ -92,7 +92,7 @@ func (f *Facts) report() (*Report, error) {
 			continue
 		}
 		s := FileStatus{Path: file.Path, Link: links[file.Path], Verdict: k.verdict, SHA256: file.SHA256, StateDir: k.state.Path, Claim: k.claim,
-			Patches: layerNames(k.stack()), Layers: k.stack(), InScope: wanted || k.ledger != nil && f.inScope(k.ledger), Targets: wantedBy[file.Path],
+			Patches: layerNames(k.stack()), Layers: k.stack(), InScope: wanted || k.ledger != nil && f.inScope(k.ledger) && !f.shadowed(k.ledger), Targets: wantedBy[file.Path],
 			PristineVerdict: k.pristineVerdict()}
 		if e := f.engineOf(target); e.Name != "" {
 			s.Engine, s.EngineVersion = e.Name, e.Version

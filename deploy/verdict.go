@@ -208,3 +208,22 @@ func (f *Facts) inScope(l *Ledger) bool {
 	byPath := func(x Layer) bool { return strings.Contains(x.Target, "/") }
 	return l.Python == f.Interpreter || slices.ContainsFunc(roots, below) || slices.ContainsFunc(l.Stack, byPath)
 }
+
+// shadowed says that the interpreter finds every module whose patches are on a
+// ledger's file in other files, so that no server it starts now imports this one.
+func (f *Facts) shadowed(l *Ledger) bool {
+	elsewhere := func(x Layer) bool {
+		return f.finds(x.Target) && !slices.ContainsFunc(f.Found, func(o Found) bool { return o.Real == l.Path })
+	}
+	return f.Scoped && len(l.Stack) > 0 && !slices.ContainsFunc(l.Stack, func(x Layer) bool { return !elsewhere(x) })
+}
+
+// finds says whether the interpreter finds a target at all.
+func (f *Facts) finds(target string) bool {
+	for i, a := range f.Asked {
+		if a.Target.Name() == target && f.Found[i].Real != "" {
+			return true
+		}
+	}
+	return false
+}
