@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"specrun/deploy"
 	"specrun/experiments/bench"
 	"specrun/experiments/metrics"
 	"specrun/experiments/record"
@@ -63,7 +64,8 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric)
 		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: m.Flag, Asked: m.Asked, Effective: m.Effective})
 	}
 	for _, f := range w.Patches.Files {
-		if f.Verdict == "pre-edited" {
+		// What it was before is the question: once patched, its verdict is patched.
+		if f.Verdict == string(deploy.PreEdited) || f.PristineVerdict == string(deploy.PreEdited) {
 			in.PreEdited = append(in.PreEdited, f.Path)
 		}
 	}

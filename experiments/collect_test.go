@@ -97,6 +97,9 @@ func TestCollect_LabelsWhatLimitsTrust(t *testing.T) {
 		"a stand-in":    {func(_ *bench.Report, w *Window) { w.Checked.Simulated = "why" }, "simulated"},
 		"synchronizing": {func(_ *bench.Report, w *Window) { w.Cell.Server.Patches[0].Probe = "sync" }, "sync-probe"},
 		"edited before": {func(_ *bench.Report, w *Window) { w.Patches.Files = []PatchedFile{{Path: "/x", Verdict: "pre-edited"}} }, "pre-edited"},
+		"edited before it was patched": {func(_ *bench.Report, w *Window) {
+			w.Patches.Files = []PatchedFile{{Path: "/x", Verdict: "patched", PristineVerdict: "pre-edited"}}
+		}, "pre-edited"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, names := labels(t, window(t, c.edit)); !strings.Contains(names, c.want) {

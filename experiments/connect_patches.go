@@ -56,6 +56,12 @@ func (p *remotePatcher) Current(ctx context.Context, w Where) (PatchState, error
 			return seen, nil
 		}
 	}
+	return p.read(ctx, w)
+}
+
+// read asks the host through the interpreter. Only files that this one sees
+// count: the ledgers name those of others too.
+func (p *remotePatcher) read(ctx context.Context, w Where) (PatchState, error) {
 	lib, err := p.o.Library()
 	if err != nil {
 		return PatchState{}, err
@@ -64,30 +70,43 @@ func (p *remotePatcher) Current(ctx context.Context, w Where) (PatchState, error
 	if err != nil {
 		return PatchState{}, err
 	}
-	s := PatchState{Patches: []PatchRef{}}
+	s := PatchState{Patches: []PatchRef{}, Open: len(r.Open) > 0}
+	var bad []string
 	for _, f := range r.Files {
+		if !f.InScope {
+			continue
+		}
 		p.stateDir = f.StateDir
-		s.Files = append(s.Files, PatchedFile{Path: f.Path, SHA256: f.SHA256, Pristine: f.PristineSHA256, Verdict: string(f.Verdict), Patches: f.Patches})
+		file := PatchedFile{Path: f.Path, SHA256: f.SHA256, Pristine: f.PristineSHA256, Verdict: string(f.Verdict),
+			PristineVerdict: string(f.PristineVerdict), Patches: f.Patches, targetOf: f.Targets}
 		if s.EngineVersion == "" {
 			s.EngineVersion = f.EngineVersion
 		}
 		for _, l := range f.Layers {
+			file.stack = append(file.stack, l.Blob)
 			if !slices.ContainsFunc(s.Patches, func(r PatchRef) bool { return r.Name == l.Name }) {
 				s.Patches = append(s.Patches, PatchRef{Name: l.Name, Version: l.Version, SHA256: l.Blob})
 			}
 		}
-	}
-	if !r.Clean() || len(r.Open) > 0 {
-		var bad []string
-		for _, f := range s.Files {
-			if f.Verdict != string(deploy.Patched) && f.Verdict != string(deploy.Pristine) && f.Verdict != string(deploy.PreEdited) {
-				bad = append(bad, f.Path+": "+f.Verdict)
-			}
+		switch f.Verdict {
+		case deploy.Patched, deploy.Pristine, deploy.PreEdited:
+		default:
+			bad = append(bad, f.Path+": "+string(f.Verdict))
 		}
-		s.Unsound = firstOf(strings.Join(bad, "; "), "an open transaction")
+		s.Files = append(s.Files, file)
+	}
+	s.Unsound = strings.Join(bad, "; ")
+	if s.Open {
+		s.Unsound = firstOf(s.Unsound, "an open transaction")
 	}
 	p.seen[w.key()] = s
 	return s, nil
+}
+
+// Recover implements Patcher.
+func (p *remotePatcher) Recover(ctx context.Context, w Where) error {
+	_, err := deploy.Recover(ctx, p.h, p.where(w), deploy.RecoverOptions{})
+	return err
 }
 
 // Ensure implements Patcher. A patch is taken from the library when that has
@@ -101,29 +120,71 @@ func (p *remotePatcher) Ensure(ctx context.Context, w Where, set []PatchRef) (Pa
 		}
 		exact = append(exact, found)
 	}
-	plan, _, err := deploy.Do(ctx, p.h, p.where(w), deploy.Change{Exact: exact, SetExact: true}, deploy.DoOptions{})
+	lib, err := p.o.Library()
 	if err != nil {
 		return PatchState{}, err
 	}
-	s := p.seen[w.key()]
-	s.Patches, s.Unsound = slices.Clone(set), ""
-	s.Files = slices.Clone(s.Files)
-	for _, f := range plan.Files {
-		now := PatchedFile{Path: f.Path, SHA256: f.Post, Verdict: string(deploy.Pristine), Patches: f.After}
-		if len(f.After) > 0 {
-			now.Verdict = string(deploy.Patched)
-		}
-		i := slices.IndexFunc(s.Files, func(o PatchedFile) bool { return o.Path == f.Path })
-		if i < 0 {
-			s.Files = append(s.Files, now)
-			continue
-		}
-		now.Pristine = s.Files[i].Pristine
-		s.Files[i] = now
+	plan, _, err := deploy.Do(ctx, p.h, p.where(w), deploy.Change{Exact: exact, SetExact: true}, deploy.DoOptions{Library: lib})
+	if err != nil {
+		return PatchState{}, err
 	}
 	p.stateDir = plan.StateDir
+	s, known := p.seen[w.key()].after(plan, set)
+	if !known {
+		if s, err = p.read(ctx, w); err != nil {
+			return PatchState{}, err
+		}
+		s = s.fitted(plan, set)
+	}
 	p.seen[w.key()] = s
 	return s, nil
+}
+
+// after is the state once a plan for exactly set was carried out; known is false
+// when what the files were before cannot be said without asking the host.
+func (s PatchState) after(plan *deploy.Plan, set []PatchRef) (now PatchState, known bool) {
+	if s.Files == nil || s.Open {
+		return s, false
+	}
+	s.Patches, s.Unsound, s.Files = slices.Clone(set), "", slices.Clone(s.Files)
+	for _, f := range plan.Files {
+		i := slices.IndexFunc(s.Files, func(o PatchedFile) bool { return o.Path == f.Path })
+		if i < 0 || f.Post == "none" {
+			return s, false
+		}
+		file := &s.Files[i]
+		if len(f.Before) == 0 && (f.Verdict == deploy.Pristine || f.Verdict == deploy.PreEdited) {
+			file.Pristine, file.PristineVerdict = f.Pre, string(f.Verdict)
+		}
+		if file.PristineVerdict == "" {
+			return s, false
+		}
+		file.SHA256, file.Patches, file.Verdict = f.Post, f.After, file.PristineVerdict
+		if len(f.After) > 0 {
+			file.Verdict = string(deploy.Patched)
+		}
+	}
+	return s.fitted(plan, set), true
+}
+
+// fitted notes which files the plan for set found the patches to fit.
+func (s PatchState) fitted(plan *deploy.Plan, set []PatchRef) PatchState {
+	s.Files = slices.Clone(s.Files)
+	for i := range s.Files {
+		file := &s.Files[i]
+		at := slices.IndexFunc(plan.Files, func(f deploy.PlannedFile) bool { return f.Path == file.Path })
+		file.stack = nil
+		file.targetOf = slices.Clone(file.targetOf)
+		for _, ref := range set {
+			on := at >= 0 && slices.Contains(plan.Files[at].After, ref.Name)
+			if on {
+				file.stack = append(file.stack, ref.SHA256)
+			} else {
+				file.targetOf = slices.DeleteFunc(file.targetOf, func(sha string) bool { return sha == ref.SHA256 })
+			}
+		}
+	}
+	return s
 }
 
 func (p *remotePatcher) patch(ctx context.Context, ref PatchRef) (*patches.Patch, error) {

@@ -196,6 +196,8 @@ func (f fakePatcher) Ensure(_ context.Context, _ Where, set []PatchRef) (PatchSt
 	return PatchState{Patches: slices.Clone(set), EngineVersion: "0.5.6"}, nil
 }
 
+func (f fakePatcher) Recover(context.Context, Where) error { return nil }
+
 type fakeServers struct{ w *world }
 
 func (f fakeServers) Start(_ context.Context, l server.Launch) (server.Identity, error) {

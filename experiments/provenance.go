@@ -20,7 +20,7 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("code", "python", a.cfg.Python)
 	f.add("code", "python_version", a.patches.PythonVersion)
 	for _, file := range a.patches.Files {
-		f.add("code", "file "+file.Path, file.SHA256+" "+file.Verdict)
+		f.add("code", "file "+file.Path, file.SHA256+" "+file.verdict())
 	}
 	for _, p := range a.cfg.Patches {
 		f.add("patches", p.Name, strings.TrimSpace(p.Version+" "+p.SHA256))

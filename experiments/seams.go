@@ -78,25 +78,37 @@ type PatchState struct {
 	Patches []PatchRef    `json:"patches"` // in the order of the stack
 	Files   []PatchedFile `json:"files"`
 	// Unsound says why the files are not what the ledger says; "" when they are.
-	Unsound       string `json:"unsound,omitempty"`
+	Unsound string `json:"unsound,omitempty"`
+	// Open says that a change was cut off half way, so that what is deployed is
+	// not settled: Recover settles it.
+	Open          bool   `json:"open,omitempty"`
 	EngineVersion string `json:"engine_version,omitempty"`
 	PythonVersion string `json:"python_version,omitempty"`
 }
 
 // PatchedFile is one file that patches change or could change.
 type PatchedFile struct {
-	Path     string   `json:"path"`
-	SHA256   string   `json:"sha256"`
-	Pristine string   `json:"pristine_sha256,omitempty"`
-	Verdict  string   `json:"verdict"`
-	Patches  []string `json:"patches,omitempty"`
+	Path     string `json:"path"`
+	SHA256   string `json:"sha256"`
+	Pristine string `json:"pristine_sha256,omitempty"`
+	Verdict  string `json:"verdict"`
+	// PristineVerdict is what it was before specrun's first change; "" unknown.
+	PristineVerdict string   `json:"pristine_verdict,omitempty"`
+	Patches         []string `json:"patches,omitempty"`
+
+	// By content: the patches on it, and those that have it as a target and may
+	// fit it.
+	stack, targetOf []string
 }
 
 // Patcher establishes patch sets.
 type Patcher interface {
 	// Current reads what is deployed and changes nothing.
 	Current(ctx context.Context, w Where) (PatchState, error)
-	// Ensure makes exactly set deployed, in its order, as one transaction.
+	// Recover finishes or undoes every change that was cut off half way.
+	Recover(ctx context.Context, w Where) error
+	// Ensure makes exactly set deployed, in its order, as one transaction. It
+	// recovers first.
 	Ensure(ctx context.Context, w Where, set []PatchRef) (PatchState, error)
 }
 

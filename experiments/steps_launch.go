@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -146,7 +145,7 @@ func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
 	}
 	ev := patchEvidence{Cell: a.planned.Runs[0].Cell, Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
 	a.x.foundPatches(ev, a.where())
-	if samePatches(state.Patches, a.cfg.Patches) && state.Unsound == "" {
+	if state.holds(a.cfg.Patches) {
 		a.patches = state
 		return Done, ev, nil
 	}
@@ -160,11 +159,6 @@ func (a *attempt) doPatch(ctx context.Context) (any, error) {
 	}
 	a.patches = state
 	return patchEvidence{Cell: a.planned.Runs[0].Cell, Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
-}
-
-// samePatches compares sets by name and content, in order.
-func samePatches(a, b []PatchRef) bool {
-	return slices.EqualFunc(a, b, func(x, y PatchRef) bool { return x.Name == y.Name && x.SHA256 == y.SHA256 })
 }
 
 func (a *attempt) lookStart(ctx context.Context) (Found, any, error) {
