@@ -19,6 +19,7 @@ type env struct {
 	stdinTTY       bool
 	stdoutTTY      bool
 	stderrTTY      bool
+	columns        func() int // of the terminal behind stderr, 0 = not known
 	getenv         func(string) string
 	environ        func() []string
 	home           string
@@ -37,6 +38,7 @@ func systemEnv() *env {
 		stdinTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		stdoutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
 		stderrTTY:  term.IsTerminal(int(os.Stderr.Fd())),
+		columns:    terminalColumns,
 		getenv:     os.Getenv,
 		environ:    os.Environ,
 		home:       home,
@@ -44,6 +46,14 @@ func systemEnv() *env {
 		newID:      randomID,
 		executable: os.Executable,
 	}
+}
+
+func terminalColumns() int {
+	width, _, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // randomID returns ten characters of base32: 50 bits, short enough to type a

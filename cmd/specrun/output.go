@@ -18,8 +18,12 @@ type printer struct {
 	verbose  bool
 	live     bool // stderr is a terminal: one status line is rewritten in place
 
+	columns func() int // of that terminal, asked for each line; nil or 0: not known
+
 	mu     sync.Mutex
-	status int // length of the status line on screen, 0 = none
+	status bool          // the live line is on screen
+	body   string        // of the live line
+	tail   func() string // what follows it; nil = nothing
 }
 
 // schemaVersion stands in every JSON line.
@@ -66,38 +70,6 @@ func (p *printer) note(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.clear()
 	fmt.Fprintf(p.err, format+"\n", args...)
-}
-
-// progress replaces the live status line; without a terminal it writes nothing,
-// since each thing that ends is noted anyway.
-func (p *printer) progress(format string, args ...any) {
-	if p.quiet || !p.live {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	text := []rune(fmt.Sprintf(format, args...))
-	if len(text) > 100 {
-		text = append(text[:99], '…')
-	}
-	p.clear()
-	fmt.Fprint(p.err, string(text))
-	p.status = len(text)
-}
-
-// clear removes the status line; the caller holds mu.
-func (p *printer) clear() {
-	if p.status > 0 {
-		fmt.Fprint(p.err, "\r\x1b[K")
-		p.status = 0
-	}
-}
-
-// done removes the live line at the end of a command.
-func (p *printer) done() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
 }
 
 // table writes aligned columns; rows are tab-separated by the caller's cells.

@@ -80,33 +80,6 @@ func cellName(p record.Params, baseline bool) string {
 	return strings.Join(parts, " ")
 }
 
-// showProgress is told of every step: a terminal sees the one in progress, and
-// every run that ends is a line.
-func (a *app) showProgress(p experiments.Progress) {
-	name := ""
-	switch {
-	case p.Cell != nil:
-		name = cellName(p.Cell.Params, p.Cell.Baseline)
-	case len(p.Cells) > 0:
-		name = cellName(p.Cells[0].Params, p.Cells[0].Baseline)
-	}
-	head := fmt.Sprintf("[%d/%d] %s", p.Launch, p.Launches, name)
-	if p.Launch == 0 {
-		head = p.Host
-	}
-	switch p.Phase {
-	case experiments.PhaseResult:
-		a.note("%s, round %d: %s", head, p.Round+1, resultText(p.Result))
-	case experiments.PhaseFailed:
-		a.note("%s: %s failed: %s", head, p.Step, p.Message)
-	default:
-		a.progress("%s: %s", head, strings.TrimSpace(p.Step+" "+p.Message))
-		if a.flags.verbose {
-			a.note("%s: %s %s %s", head, p.Step, p.Phase, p.Message)
-		}
-	}
-}
-
 // resultText is one run in a line.
 func resultText(r *record.Result) string {
 	if r.Run.State != record.RunDone {

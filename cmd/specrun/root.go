@@ -41,7 +41,7 @@ type globals struct {
 
 // run executes one command line and returns the exit code.
 func run(args []string, e *env) int {
-	a := &app{env: e, printer: &printer{out: e.stdout, err: e.stderr, live: e.stderrTTY}}
+	a := &app{env: e, printer: &printer{out: e.stdout, err: e.stderr, live: e.stderrTTY, columns: e.columns}}
 	ctx, caught, stop := a.signals()
 	defer stop()
 	root := newRoot(a)

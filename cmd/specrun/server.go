@@ -94,6 +94,7 @@ func (a *app) runServerStart(ctx context.Context, f serverFlags, args []string, 
 		}
 		return nil
 	}
+	defer a.tick()()
 	errs := make([]error, len(sweeps))
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -103,7 +104,7 @@ func (a *app) runServerStart(ctx context.Context, f serverFlags, args []string, 
 				errs[i] = before(ctx, s)
 			}
 			if errs[i] == nil {
-				errs[i] = a.startServer(ctx, s)
+				errs[i] = a.startServer(ctx, s, len(sweeps) > 1)
 			}
 			return nil
 		})
@@ -114,9 +115,10 @@ func (a *app) runServerStart(ctx context.Context, f serverFlags, args []string, 
 	return unwrapOne(errors.Join(errs...))
 }
 
-func (a *app) startServer(ctx context.Context, s hostSweep) error {
+func (a *app) startServer(ctx context.Context, s hostSweep, several bool) error {
 	hosts := func(ctx context.Context, _ string) (*experiments.Host, error) { return a.experimentHost(ctx, s.entry) }
-	started, err := experiments.StartServer(ctx, a.deps(nil, hosts), s.plan)
+	seen := a.newWatch(s.plan, several)
+	started, err := experiments.StartServer(ctx, a.deps(nil, hosts, seen), s.plan)
 	if err != nil {
 		return err
 	}

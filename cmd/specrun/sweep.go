@@ -244,7 +244,7 @@ func (a *app) experimentHost(ctx context.Context, e configs.Host) (*experiments.
 }
 
 // deps are the executor's; results may be nil for what is not recorded.
-func (a *app) deps(results experiments.Recorder, hosts func(context.Context, string) (*experiments.Host, error)) experiments.Deps {
+func (a *app) deps(results experiments.Recorder, hosts func(context.Context, string) (*experiments.Host, error), seen *watch) experiments.Deps {
 	return experiments.Deps{
 		Recorder: results, Hosts: hosts, Engines: experiments.Engines, Collect: experiments.Collect,
 		Now: a.now, IDs: a.newID,
@@ -253,12 +253,13 @@ func (a *app) deps(results experiments.Recorder, hosts func(context.Context, str
 			return v, v != ""
 		},
 		Controller: experiments.Controller(), ControllerGone: experiments.ControllerGone,
-		Version: version, OnEvent: a.showProgress, Hook: a.hook,
+		Version: version, OnEvent: seen.show, Hook: a.hook,
 	}
 }
 
 // executeAll runs each host's sweep; hosts run side by side.
 func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hostSweep) error {
+	defer a.tick()()
 	errs := make([]error, len(sweeps))
 	var printing sync.Mutex
 	var group errgroup.Group
@@ -266,7 +267,7 @@ func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hos
 		group.Go(func() error {
 			begin := a.now()
 			hosts := func(ctx context.Context, _ string) (*experiments.Host, error) { return a.experimentHost(ctx, s.entry) }
-			summary, err := experiments.Execute(ctx, a.deps(results, hosts), s.plan, nil)
+			summary, err := experiments.Execute(ctx, a.deps(results, hosts, a.newWatch(s.plan, len(sweeps) > 1)), s.plan, nil)
 			printing.Lock()
 			defer printing.Unlock()
 			errs[i] = a.conclude(ctx, results, summary, err, a.now().Sub(begin))
@@ -289,6 +290,11 @@ func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
 	if err != nil {
 		return err
 	}
+	seen, err := a.watchStored(ctx, results, id)
+	if err != nil {
+		return err
+	}
+	defer a.tick()()
 	begin := a.now()
 	hosts := func(ctx context.Context, name string) (*experiments.Host, error) {
 		e, err := a.entryNamed(ctx, name)
@@ -298,8 +304,24 @@ func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
 		return a.experimentHost(ctx, e)
 	}
 	a.note("resuming sweep %s", id)
-	summary, err := experiments.Resume(ctx, a.deps(results, hosts), id, experiments.ResumeOptions{RetryFailed: retry})
+	summary, err := experiments.Resume(ctx, a.deps(results, hosts, seen), id, experiments.ResumeOptions{RetryFailed: retry})
 	return a.conclude(ctx, results, summary, err, a.now().Sub(begin))
+}
+
+// watchStored watches what is left of a stored sweep; how long that takes its
+// plan does not tell.
+func (a *app) watchStored(ctx context.Context, results *store.Store, id string) (*watch, error) {
+	view, err := results.View(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w := a.newWatch(nil, false)
+	cells := make([]experiments.Cell, len(view.Cells))
+	for i, c := range view.Cells {
+		cells[i] = experiments.Cell{Ord: c.Ord, Params: c.Params, Baseline: c.Baseline}
+	}
+	w.names = namesIn(cells)
+	return w, nil
 }
 
 // sweepToResume is the named sweep, or the last one that has something left.

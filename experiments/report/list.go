@@ -146,7 +146,7 @@ func allParams(c record.Cell) string {
 	if len(names) == 0 && !c.Baseline {
 		return "-"
 	}
-	return cellName(c, names)
+	return CellName(c, names)
 }
 
 func times(r record.Run) (start, end string) {

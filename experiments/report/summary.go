@@ -108,9 +108,9 @@ func Summarize(v record.SweepView, o Options) *Summary {
 		cell := slotOf[r.SlotID].CellID
 		runs[cell] = append(runs[cell], r)
 	}
-	varying := varyingParams(v.Cells)
+	varying := VaryingParams(v.Cells)
 	for _, c := range v.Cells {
-		row := CellRow{Params: c.Params, Baseline: c.Baseline, cell: c, name: cellName(c, varying)}
+		row := CellRow{Params: c.Params, Baseline: c.Baseline, cell: c, name: CellName(c, varying)}
 		row.fill(runs[c.ID], slotOf, v.Data)
 		if row.Params == nil {
 			row.Params = record.Params{}
@@ -159,8 +159,8 @@ func known(objective string, data map[string]record.RunData) string {
 	return objective
 }
 
-// varyingParams gives the parameters that tell the cells apart, sorted.
-func varyingParams(cells []record.Cell) []string {
+// VaryingParams gives the parameters that tell the cells apart, sorted.
+func VaryingParams(cells []record.Cell) []string {
 	seen := map[string]map[string]bool{}
 	n := 0
 	for _, c := range cells {
@@ -184,8 +184,8 @@ func varyingParams(cells []record.Cell) []string {
 	return out
 }
 
-// cellName is a cell in one word or a few: its parameters that vary.
-func cellName(c record.Cell, varying []string) string {
+// CellName is a cell in one word or a few: its parameters that vary.
+func CellName(c record.Cell, varying []string) string {
 	var parts []string
 	for _, name := range varying {
 		if v, ok := c.Params[name]; ok {
