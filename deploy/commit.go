@@ -33,7 +33,7 @@ func (c commit) run(ctx context.Context, t Target) (remote.Result, error) {
 	if err != nil {
 		return remote.Result{}, err
 	}
-	return t.Run(ctx, remote.Script{Name: c.mode + " commit", Text: text(commitScripts...), Vars: vars})
+	return t.Run(ctx, remote.Script{Name: c.mode + " commit", Text: shell(commitScripts...), Vars: vars})
 }
 
 func (c commit) vars() ([]remote.Var, error) {

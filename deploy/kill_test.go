@@ -231,8 +231,8 @@ func killPoints(t testing.TB, newSite func() *site, whole ...string) (points []k
 			done[line] = true
 		}
 	}
-	lines := strings.Split(text(commitScripts...), "\n")
-	for _, i := range commandLines(text(commitScripts...)) {
+	lines := strings.Split(shell(commitScripts...), "\n")
+	for _, i := range commandLines(shell(commitScripts...)) {
 		if unused(lines, i) {
 			continue
 		}
@@ -244,7 +244,7 @@ func killPoints(t testing.TB, newSite func() *site, whole ...string) (points []k
 	return points, commands
 }
 
-// unused is true inside functions of common.sh that only other scripts call.
+// unused is true inside shared functions that only other scripts call.
 func unused(lines []string, i int) bool {
 	for ; i >= 0; i-- {
 		if name, ok := strings.CutSuffix(lines[i], "() {"); ok {
@@ -259,7 +259,7 @@ func unused(lines []string, i int) bool {
 // whole matrix runs on a real sshd, see kill_integration_test.go.
 func TestKillMatrix_Sample(t *testing.T) {
 	site := func() *site { return newSite(t) }
-	locks := strings.Count(text(commitScripts[:2]...), "\n")
+	locks := strings.Count(shell(commitScripts[:2]...), "\n")
 	for _, sc := range scenes()[:3] {
 		lines := slices.DeleteFunc(traceScene(t, site(), sc), func(line int) bool { return line < locks })
 		for i := 5; i < len(lines); i += 37 {

@@ -35,7 +35,7 @@ func ReleaseLock(ctx context.Context, t Target, stateDir string, l Lock) ([]Lock
 }
 
 func locks(ctx context.Context, t Target, stateDir, release string, generation int) ([]Lock, error) {
-	res, err := t.Run(ctx, remote.Script{Name: "locks", Text: text(lockScripts...), Vars: []remote.Var{
+	res, err := t.Run(ctx, remote.Script{Name: "locks", Text: shell(lockScripts...), Vars: []remote.Var{
 		{Name: "state_dir", Value: stateDir}, {Name: "release", Value: release}, {Name: "generation", Value: strconv.Itoa(generation)}}})
 	if err != nil {
 		return nil, scriptError(t.Name(), res, err)

@@ -112,7 +112,7 @@ func readFacts(ctx context.Context, t Target, w Where, ps []*patches.Patch, r re
 	var random [8]byte
 	rand.Read(random[:]) // never fails
 	mark := "specrun-facts-" + hex.EncodeToString(random[:])
-	res, err := t.Run(ctx, remote.Script{Name: "facts", Text: text("common.sh", "facts.sh"), Vars: []remote.Var{
+	res, err := t.Run(ctx, remote.Script{Name: "facts", Text: shell("common.sh", "facts.sh"), Vars: []remote.Var{
 		{Name: "python", Value: w.Python}, {Name: "state_dir", Value: w.StateDir}, {Name: "cwd", Value: w.Cwd},
 		{Name: "exports", Value: exports}, {Name: "probe", Value: text("probe.py", "probe_modules.py", "probe_files.py", "probe_state.py", "probe_main.py")}, {Name: "mark", Value: mark},
 		{Name: "request", Value: string(request)}, {Name: "engines", Value: strings.Join(q.Engines, " ")},

@@ -30,7 +30,7 @@ type taker struct {
 // once for each of them.
 func takerScript(t *testing.T, state string, stops []string) string {
 	t.Helper()
-	body := text("common.sh", "lock.sh")
+	body := shell("common.sh", "lock.sh")
 	for i, stop := range stops {
 		at := -1
 		for n, l := range strings.Split(body, "\n") {
@@ -168,7 +168,7 @@ func race(t *testing.T, stops []string, order []int) {
 		}
 	}
 	whoami := "host_identity\nprintf '%s\\n' \"$host_id\" >host\nprintf '%s\\n' \"$boot_id\" >boot\n"
-	cmd := exec.Command("/bin/sh", "-c", text("common.sh")+whoami)
+	cmd := exec.Command("/bin/sh", "-c", shell("common.sh")+whoami)
 	cmd.Dir = stale
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

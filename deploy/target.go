@@ -30,8 +30,8 @@ type Where struct {
 //go:embed scripts/*.sh scripts/*.py
 var scripts embed.FS
 
-// text joins embedded files into one script or program, without the lines
-// that are comments: each byte counts on a slow line.
+// text joins embedded files into one program, without the lines that are
+// comments: each byte counts on a slow line.
 func text(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -39,10 +39,19 @@ func text(names ...string) string {
 		if err != nil {
 			panic(err) // embedded at build time: a wrong name is a wrong build
 		}
-		for l := range strings.Lines(string(data)) {
-			if bare := strings.TrimSpace(l); bare != "" && !strings.HasPrefix(bare, "#") {
-				b.WriteString(l)
-			}
+		b.WriteString(bare(string(data)))
+	}
+	return b.String()
+}
+
+// shell is text for a script: what all packages share comes first.
+func shell(names ...string) string { return bare(remote.HostLib()) + text(names...) }
+
+func bare(code string) string {
+	var b strings.Builder
+	for l := range strings.Lines(code) {
+		if word := strings.TrimSpace(l); word != "" && !strings.HasPrefix(word, "#") {
+			b.WriteString(l)
 		}
 	}
 	return b.String()

@@ -315,7 +315,7 @@ func endNameless(ctx context.Context, p process) error {
 // endByIdentity runs end.sh in a session of its own.
 func (h *Host) endByIdentity(ctx context.Context, id identity, grace time.Duration) ([]string, error) {
 	tenths := strconv.FormatInt(int64(grace/(100*time.Millisecond)), 10)
-	s := Script{Name: "end", Text: endText, Vars: []Var{
+	s := Script{Name: "end", Text: hostText + endText, Vars: []Var{
 		{"PID", id.pid}, {"PGID", id.pgid}, {"SID", id.sid}, {"TICKS", id.ticks}, {"GRACE", tenths}}}
 	marker := newMarker()
 	text, err := s.render(marker, false)

@@ -7,23 +7,6 @@
 # young: seconds for which a generation without owner is taken as being made.
 young=2
 
-# start_of PID sets status (a letter), parent, session and ticks of a process;
-# false when there is none.
-start_of() {
-	stat=
-	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-	set -- ${stat##*) }
-	status=$1
-	parent=$2
-	session=$4
-	ticks=${20}
-}
-
-# running PID TICKS: true while that very process lives, stopped or not.
-running() {
-	start_of "$1" && [ "$ticks" = "$2" ] && [ "$status" != Z ] && [ "$status" != X ]
-}
-
 # value FILE sets value to its first line, or to nothing.
 value() {
 	value=
@@ -64,7 +47,7 @@ judge() {
 	[ "$value" = "$boot_id" ] || return 0
 	verdict=held
 	reason=running
-	! running "$holder" "$holder_ticks" || return 0
+	! alive "$holder" "$holder_ticks" || return 0
 	reason=hidden
 	[ -d /proc/1 ] || return 0
 	reason=child
@@ -84,12 +67,12 @@ judge_unowned() {
 # remnant SESSION: true when a process of a session is left whose leader is
 # gone, such as the mv of a killed script. Sets holder and holder_ticks to it.
 remnant() {
-	! start_of "$1" || [ "$status" = Z ] || [ "$status" = X ] || return 1
+	! proc "$1" || [ "$p_state" = Z ] || [ "$p_state" = X ] || return 1
 	for dir in /proc/[0-9]*; do
-		start_of "${dir##*/}" || continue
-		[ "$session" = "$1" ] && [ "$status" != Z ] && [ "$status" != X ] || continue
+		proc "${dir##*/}" || continue
+		[ "$p_sid" = "$1" ] && [ "$p_state" != Z ] && [ "$p_state" != X ] || continue
 		holder=${dir##*/}
-		holder_ticks=$ticks
+		holder_ticks=$p_ticks
 		return 0
 	done
 	return 1
@@ -136,7 +119,7 @@ lock_clear() {
 			[ "$holder" != 0 ] || [ "$candidate" = "$lock/lock.$top" ] || break
 			patience=$((patience - 1))
 			[ "$holder" = 0 ] && [ "$patience" -gt 0 ] || lock_end "$1"
-			[ "$holder" != 0 ] || sleep 0.1 2>/dev/null || sleep 1
+			[ "$holder" != 0 ] || nap 0.1
 			judge "$candidate"
 		done
 	done
@@ -160,11 +143,11 @@ lock_mortal() {
 
 # lock_own WHAT: says in $mine who we are, pid last.
 lock_own() {
-	start_of "$$"
+	proc "$$"
 	printf '%s\n' "$host_id" >"$mine/host" || return 1
 	printf '%s\n' "$boot_id" >"$mine/boot" || return 1
-	printf '%s\n' "$ticks" >"$mine/ticks" || return 1
-	printf '%s\n' "$session" >"$mine/session" || return 1
+	printf '%s\n' "$p_ticks" >"$mine/ticks" || return 1
+	printf '%s\n' "$p_sid" >"$mine/session" || return 1
 	printf '%s\n' "$user" >"$mine/user" || return 1
 	printf '%s\n' "$1" >"$mine/what" || return 1
 	printf '%s\n' "$tx $leftovers" >"$mine/tx" || return 1
@@ -218,8 +201,8 @@ lock_release() {
 # end_tree PID TICKS: stops that script so that it starts nothing more, kills
 # it and all below it, and sees them dead; false when it could not.
 end_tree() {
-	running "$1" "$2" || return 0
-	kill -s STOP "$1" 2>/dev/null || ! running "$1" "$2" || return 1
+	alive "$1" "$2" || return 0
+	kill -s STOP "$1" 2>/dev/null || ! alive "$1" "$2" || return 1
 	tree="$1:$2"
 	found=yes
 	while [ "$found" = yes ]; do
@@ -229,15 +212,15 @@ end_tree() {
 		done
 	done
 	for member in $tree; do
-		! running "${member%:*}" "${member#*:}" || kill -s KILL "${member%:*}" 2>/dev/null || :
+		! alive "${member%:*}" "${member#*:}" || kill -s KILL "${member%:*}" 2>/dev/null || :
 	done
 	waits=0
 	while [ "$waits" -lt 100 ]; do
-		sleep 0.05 2>/dev/null || sleep 1
+		nap 0.05
 		waits=$((waits + 1))
 		alive=no
 		for member in $tree; do
-			! running "${member%:*}" "${member#*:}" || alive=yes
+			! alive "${member%:*}" "${member#*:}" || alive=yes
 		done
 		[ "$alive" = yes ] || waits=100
 	done
@@ -247,9 +230,9 @@ end_tree() {
 # grow_tree PID: adds a child of the tree to it, stopped.
 grow_tree() {
 	case " $tree " in *" $1:"*) return 0 ;; esac
-	start_of "$1" || return 0
-	case " $tree " in *" $parent:"*) ;; *) return 0 ;; esac
+	proc "$1" || return 0
+	case " $tree " in *" $p_ppid:"*) ;; *) return 0 ;; esac
 	kill -s STOP "$1" 2>/dev/null
-	tree="$tree $1:$ticks"
+	tree="$tree $1:$p_ticks"
 	found=yes
 }

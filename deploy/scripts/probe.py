@@ -60,7 +60,7 @@ def can_write(folder):
 
 
 def host_id():
-    """Machine and PID namespace, as host_identity in common.sh has it."""
+    """Machine and PID namespace, as host_identity of remote.HostLib has it."""
     machine = ""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/hostname"):
         machine = machine or text(path).split("\n")[0].strip()

@@ -54,9 +54,12 @@ var processText string
 //go:embed scripts/login.sh
 var loginText string
 
+// library is what all scripts and the launcher use.
+func library() string { return remote.HostLib() + libText }
+
 // script joins a script with the functions all of them use.
 func script(name, text string, vars ...remote.Var) remote.Script {
-	return remote.Script{Name: "server-" + name, Text: libText + text, Vars: vars}
+	return remote.Script{Name: "server-" + name, Text: library() + text, Vars: vars}
 }
 
 var launchID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -74,47 +73,19 @@ func TestWithRunID_StrangersThatMentionItAreNotOurs(t *testing.T) {
 	}
 }
 
-// The command name of a process may hold blanks, brackets and newlines.
-func TestProc_OddCommandName(t *testing.T) {
-	sleep, err := exec.LookPath("sleep")
+// One host has one identity: what deploy writes into locks and claims is what
+// stands in a launch's folder.
+func TestStart_IdentityIsThatOfTheHost(t *testing.T) {
+	b := newBench(t)
+	res, err := b.h.Run(t.Context(), remote.Script{Name: "id", Text: remote.HostLib() + "main() {\n\thost_identity\n\techo \"$host_id $boot_id\"\n}\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"a b", "x) Z 1", "two\nlines"} {
-		link := filepath.Join(t.TempDir(), name)
-		if err := os.Symlink(sleep, link); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(link, "600")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { cmd.Process.Kill(); cmd.Wait() }()
-		for _, shell := range shells(t) {
-			got := runLib(t, shell, `proc "$PID" && printf '%s\n' "$p_ppid"`, remote.Var{Name: "PID", Value: strconv.Itoa(cmd.Process.Pid)})
-			if want := strconv.Itoa(os.Getpid()) + "\n"; got != want {
-				t.Errorf("%q: %q, want %q", name, got, want)
-			}
-		}
-	}
-}
-
-func TestAlive_ZombieIsDead(t *testing.T) {
-	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pid := strconv.Itoa(cmd.Process.Pid)
-	eventually(t, "a zombie", func() bool {
-		raw, err := os.ReadFile("/proc/" + pid + "/stat")
-		return err == nil && strings.Contains(string(raw), ") Z ")
-	})
-	got := runLib(t, "/bin/sh", `proc "$PID" && ! alive "$PID" "$p_ticks" && echo dead`, remote.Var{Name: "PID", Value: pid})
-	if got != "dead\n" {
-		t.Errorf("a zombie counts as alive: %q", got)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
+	l := b.launch("who", freePort(t))
+	l.Port = 0
+	id := b.start(l).Identity
+	if got := id.HostID + " " + id.BootID; got != strings.TrimSpace(string(res.Stdout)) {
+		t.Errorf("the launch is on %q, the host is %q", got, res.Stdout)
 	}
 }
 

@@ -50,7 +50,7 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 		remote.Var{Name: "SH", Value: shell},
 		remote.Var{Name: "ABOUT", Value: l.About},
 		remote.Var{Name: "VALUES", Value: values},
-		remote.Var{Name: "LIBRARY", Value: libText},
+		remote.Var{Name: "LIBRARY", Value: library()},
 		remote.Var{Name: "LAUNCHER", Value: launchText},
 	)
 	res, err := h.Run(ctx, s)

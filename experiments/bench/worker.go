@@ -46,7 +46,7 @@ var (
 )
 
 func script(name, text string, vars ...remote.Var) remote.Script {
-	return remote.Script{Name: "bench-" + name, Text: libText + text, Vars: vars}
+	return remote.Script{Name: "bench-" + name, Text: remote.HostLib() + libText + text, Vars: vars}
 }
 
 // NoWorkerError says that there is no build of specrun for a host.

@@ -6,14 +6,11 @@
 members() {
 	left=
 	if [ -d /proc/self ]; then
-		for stat in /proc/[0-9]*/stat; do
-			read -r line <"$stat" || continue
-			pid=${line%% *}
-			# shellcheck disable=SC2086
-			set -- ${line##*) }
-			[ "$1" != Z ] && [ "$1" != X ] || continue
-			[ "$pid" != "$$" ] || continue
-			if [ "$3" = "$PGID" ] || { [ "$SID" = "$PGID" ] && [ "$4" = "$SID" ]; }; then
+		for dir in /proc/[0-9]*; do
+			pid=${dir##*/}
+			[ "$pid" != "$$" ] && proc "$pid" || continue
+			[ "$p_state" != Z ] && [ "$p_state" != X ] || continue
+			if [ "$p_pgid" = "$PGID" ] || { [ "$SID" = "$PGID" ] && [ "$p_sid" = "$SID" ]; }; then
 				left="$left $pid"
 			fi
 		done
@@ -21,8 +18,6 @@ members() {
 		left="-$PGID"
 	fi
 }
-
-pause() { sleep 0.1 || sleep 1; }
 
 # signal NAME TENTHS: to the members until they are gone. The script's shell is
 # told once: it remembers, and must not be told again while it cleans up. The
@@ -41,7 +36,7 @@ signal() {
 			kill -s "$1" -- "$pid"
 		done
 		[ "$tenths" -lt "$2" ] || return 1
-		pause
+		nap 0.1
 		tenths=$((tenths + 1))
 	done
 }
@@ -50,10 +45,9 @@ main() {
 	exec 2>/dev/null
 	# A pid that begins at another tick is a stranger's: ours has ended, and
 	# its group with it, else the number would not have been free.
-	if [ "$TICKS" != 0 ] && read -r line <"/proc/$PID/stat"; then
-		# shellcheck disable=SC2086
-		set -- ${line##*) }
-		[ "${20}" = "$TICKS" ] || { echo gone; return 0; }
+	if [ "$TICKS" != 0 ] && proc "$PID" && [ "$p_ticks" != "$TICKS" ]; then
+		echo gone
+		return 0
 	fi
 	if signal TERM "$GRACE" || signal KILL 30; then echo gone; else echo "left$left"; fi
 }

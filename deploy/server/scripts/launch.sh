@@ -8,7 +8,7 @@
 # and from wherever start.sh ran. link(2) makes the name and its content appear
 # at once; a keeper that died leaves its generation, and the next one outranks it.
 claim() {
-	proc $$ && c_me="$(host_id) $(boot_id) $$ $p_ticks"
+	proc $$ && c_me="$host_id $boot_id $$ $p_ticks"
 	printf '%s\n' "$c_me" >"$DIR/keeper.$$.new" || return 1
 	while :; do
 		gen=0
@@ -16,8 +16,8 @@ claim() {
 		if [ "$gen" -gt 0 ]; then
 			[ ! -e "$DIR/identity" ] || break
 			read -r c_host c_boot c_pid c_ticks <"$DIR/keeper.$gen"
-			if [ "$c_host" != "$(host_id)" ]; then break; fi
-			if [ "$c_boot" = "$(boot_id)" ] && alive "$c_pid" "$c_ticks"; then break; fi
+			if [ "$c_host" != "$host_id" ]; then break; fi
+			if [ "$c_boot" = "$boot_id" ] && alive "$c_pid" "$c_ticks"; then break; fi
 		fi
 		gen=$((gen + 1))
 		if ln "$DIR/keeper.$$.new" "$DIR/keeper.$gen" 2>/dev/null; then
@@ -52,7 +52,7 @@ keep() {
 launch() {
 	[ ! -e "$DIR/keeper.$(($1 + 1))" ] || exit 0
 	proc $$ || exit 126
-	put "$DIR/identity" "$(host_id) $(boot_id) $$ $p_ticks $p_sid" || exit 126
+	put "$DIR/identity" "$host_id $boot_id $$ $p_ticks $p_sid" || exit 126
 	# A stop writes its mark and then looks for us; we show ourselves first.
 	[ ! -e "$DIR/stopped" ] || exit 0
 	if [ "$p_sid" != $$ ]; then
@@ -74,6 +74,7 @@ launch() {
 	serve "$@"
 }
 
+host_identity
 case $1 in
 keep) keep ;;
 launch) launch "$2" ;;

@@ -20,8 +20,8 @@ top() {
 launch_alive() {
 	[ -n "$1" ] || return 1
 	read_identity "$state/runs/$1" || :
-	if [ -n "$i_host" ] && [ "$i_host" != "$here" ]; then return 0; fi # cannot be judged
-	[ "$i_boot" = "$(boot_id)" ] || i_sid=
+	if [ -n "$i_host" ] && [ "$i_host" != "$host_id" ]; then return 0; fi # cannot be judged
+	[ "$i_boot" = "$boot_id" ] || i_sid=
 	[ -n "$(ours "$1" "$i_sid")" ]
 }
 
@@ -173,8 +173,8 @@ list() {
 main() {
 	umask 077
 	state_dir
+	host_identity
 	locks=$state/locks
-	here=$(host_id)
 	now=$(date +%s)
 	case $MODE in
 	acquire | take) mkdir -p "$locks" || exit 1; acquire ;;

@@ -1,6 +1,6 @@
 # Functions shared by the scripts of this package and by the launcher that is
-# left on the host. Definitions only. Works alike in dash, bash and busybox.
-# A process is named by pid and start ticks: a pid alone may be a stranger's.
+# left on the host, behind those of remote.HostLib. Definitions only. Works alike
+# in dash, bash and busybox. Who uses host_id or boot_id calls host_identity first.
 
 # val FILE: prints the one value (the first line) that FILE holds.
 val() {
@@ -12,8 +12,6 @@ val() {
 # put FILE VALUE: a reader sees the old value or the new one, never half of one.
 put() { printf '%s\n' "$2" >"$1.$$.new" && mv -f "$1.$$.new" "$1"; }
 
-nap() { sleep "$1" 2>/dev/null || sleep 1; }
-
 # clock: sets t_cs, hundredths of a second since boot. Not the wall clock, which
 # may jump while we wait.
 clock() {
@@ -21,54 +19,11 @@ clock() {
 	t_cs=$((${c_up%.*} * 100 + 1${c_up#*.} - 100))
 }
 
-# home_path PATH: the path with a leading ~/ replaced by the home folder.
-home_path() {
-	case $1 in
-	"~") printf '%s\n' "$HOME" ;;
-	"~/"*) printf '%s\n' "$HOME/${1#??}" ;;
-	*) printf '%s\n' "$1" ;;
-	esac
-}
-
 # state_dir: sets state to the absolute state folder ($STATE, or the default).
 state_dir() {
-	state=${STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}
-	state=$(home_path "$state")
+	expand "${STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}"
+	state=$expanded
 	case $state in /*) ;; *) state=$(pwd)/$state ;; esac
-}
-
-# host_id: machine and PID namespace. A pid of another one means nothing here.
-host_id() {
-	h_machine=$(val /etc/machine-id) || h_machine=
-	[ -n "$h_machine" ] || h_machine=$(uname -n)
-	h_ns=$(readlink /proc/self/ns/pid 2>/dev/null) || h_ns=
-	printf '%s/%s\n' "$h_machine" "${h_ns#pid:}"
-}
-
-boot_id() { val /proc/sys/kernel/random/boot_id; }
-
-# proc PID: sets p_state p_ppid p_sid p_ticks; false when there is none. The
-# command name may hold anything, so fields count from behind its last ")".
-proc() {
-	p_raw=
-	{ while IFS= read -r p_line || [ -n "$p_line" ]; do
-		p_raw="$p_raw$p_line "
-	done <"/proc/$1/stat"; } 2>/dev/null || return 1
-	[ -n "$p_raw" ] || return 1
-	# shellcheck disable=SC2086
-	set -- ${p_raw##*) }
-	[ $# -ge 20 ] || return 1
-	p_state=$1 p_ppid=$2 p_sid=$4
-	shift 19
-	p_ticks=$1
-}
-
-# alive PID TICKS: that very process runs (or is stopped). A zombie is dead: it
-# holds no port and no memory, and where PID 1 does not reap it stays for ever.
-alive() {
-	proc "$1" || return 1
-	[ "$p_ticks" = "$2" ] || return 1
-	case $p_state in Z | X | x) return 1 ;; esac
 }
 
 # read_identity DIR: sets i_host i_boot i_pid i_ticks i_sid; false when no
@@ -81,7 +36,7 @@ read_identity() {
 
 # leader_alive: the server process named by read_identity runs, on this boot.
 leader_alive() {
-	[ "$i_boot" = "$(boot_id)" ] && alive "$i_pid" "$i_ticks"
+	[ "$i_boot" = "$boot_id" ] && alive "$i_pid" "$i_ticks"
 }
 
 # keepers DIR: "pid:ticks" of each living keeper of the launch.
@@ -89,7 +44,7 @@ keepers() {
 	for k_file in "$1"/keeper.*; do
 		case $k_file in *.new) continue ;; esac
 		{ read -r k_host k_boot k_pid k_ticks <"$k_file"; } 2>/dev/null || continue
-		if [ "$k_host" = "$(host_id)" ] && [ "$k_boot" = "$(boot_id)" ] && alive "$k_pid" "$k_ticks"; then
+		if [ "$k_host" = "$host_id" ] && [ "$k_boot" = "$boot_id" ] && alive "$k_pid" "$k_ticks"; then
 			printf '%s:%s\n' "$k_pid" "$k_ticks"
 		fi
 	done

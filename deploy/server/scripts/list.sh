@@ -3,11 +3,10 @@
 # lives cannot be told from here. In: STATE. Out: see list.go.
 main() {
 	state_dir
-	here=$(host_id)
-	boot=$(boot_id)
+	host_identity
 	for dir in "$state"/runs/*; do
 		read_identity "$dir" || continue
-		[ "$i_host" = "$here" ] && [ "$i_boot" = "$boot" ] && alive "$i_pid" "$i_ticks" || continue
+		[ "$i_host" = "$host_id" ] && [ "$i_boot" = "$boot_id" ] && alive "$i_pid" "$i_ticks" || continue
 		printf 'launch %s\ndir %s\nphase running\n' "${dir##*/}" "$dir"
 		printf 'identity %s %s %s %s %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid"
 		[ ! -e "$dir/stopped" ] || echo 'stopped 1'

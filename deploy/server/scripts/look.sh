@@ -1,6 +1,7 @@
 # Says how a launch stands; changes nothing. In: STATE ID PORT (0 = do not look).
 main() {
 	state_dir
+	host_identity
 	dir=$state/runs/$ID
 	[ ! -e "$dir/stopped" ] || echo 'stopped 1'
 	printf 'dir %s\n' "$dir"
@@ -9,8 +10,8 @@ main() {
 		return 0
 	fi
 	printf 'identity %s %s %s %s %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid"
-	if [ "$i_host" != "$(host_id)" ]; then
-		printf 'phase elsewhere\nhere %s\n' "$(host_id)"
+	if [ "$i_host" != "$host_id" ]; then
+		printf 'phase elsewhere\nhere %s\n' "$host_id"
 		return 0
 	fi
 	# The status is written after the process is gone: look at the process first,
@@ -19,7 +20,7 @@ main() {
 		echo 'phase running'
 	else
 		tries=0
-		while [ ! -e "$dir/exit" ] && [ "$i_boot" = "$(boot_id)" ] && [ "$tries" -lt 50 ] && [ -n "$(keepers "$dir")" ]; do
+		while [ ! -e "$dir/exit" ] && [ "$i_boot" = "$boot_id" ] && [ "$tries" -lt 50 ] && [ -n "$(keepers "$dir")" ]; do
 			nap 0.01
 			tries=$((tries + 1))
 		done

@@ -47,6 +47,7 @@ busy_gpus() {
 main() {
 	umask 077
 	state_dir
+	host_identity
 	dir=$state/runs/$ID
 	mkdir -p "$dir" || refuse state_dir "$dir cannot be made"
 	dir=$(cd "$dir" && pwd -P) || refuse state_dir "$dir cannot be entered"
@@ -59,17 +60,20 @@ main() {
 	command -v setsid >/dev/null 2>&1 || refuse setsid "no setsid in PATH ($PATH)"
 	cwd=$CWD
 	if [ -n "$cwd" ]; then
-		cwd=$(home_path "$cwd")
+		expand "$cwd"
+		cwd=$expanded
 		cd "$cwd" 2>/dev/null || refuse cwd "$cwd: no such folder, or not accessible"
 	fi
-	program=$(home_path "$PROGRAM")
+	expand "$PROGRAM"
+	program=$expanded
 	case $program in
 	*/*) [ -f "$program" ] && [ -x "$program" ] || refuse program "$program: no such file, or not executable" ;;
 	esac
 	cd "$HOME" 2>/dev/null || cd /
 	env_file=$ENV_FILE
 	if [ -n "$env_file" ]; then
-		env_file=$(home_path "$env_file")
+		expand "$env_file"
+		env_file=$expanded
 		case $env_file in /*) ;; *) env_file=$HOME/$env_file ;; esac
 		check_env_file
 	fi
@@ -86,10 +90,12 @@ main() {
 		exit 0
 	fi
 
+	expand "$PYTHON"
+	python=$expanded
 	launcher=$dir/launch.$$.sh
 	q() { printf '%s\n' "$1" | sed "s/'/'\\\\''/g;1s/^/'/;\$s/\$/'/"; }
 	printf 'ID=%s\nDIR=%s\nCWD=%s\nENV_FILE=%s\nPYTHON=%s\nSH=%s\n%s\n%s\n%s\n' "$(q "$ID")" "$(q "$dir")" "$(q "$cwd")" \
-		"$(q "$env_file")" "$(q "$(home_path "$PYTHON")")" "$(q "$SH")" "$VALUES" "$LIBRARY" "$LAUNCHER" >"$launcher" ||
+		"$(q "$env_file")" "$(q "$python")" "$(q "$SH")" "$VALUES" "$LIBRARY" "$LAUNCHER" >"$launcher" ||
 		refuse state_dir "$launcher cannot be written"
 	put "$dir/port" "$PORT" || refuse state_dir "$dir/port cannot be written"
 	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || refuse state_dir "$dir/about cannot be written"

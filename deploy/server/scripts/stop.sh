@@ -148,17 +148,16 @@ main() {
 	trap '' PIPE
 	state_dir
 	dir=$state/runs/$ID
-	here=$(host_id)
-	boot=$(boot_id)
-	if read_identity "$dir" && [ "$i_host" != "$here" ]; then
-		printf 'state elsewhere\nidentity %s %s %s %s %s\nhere %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid" "$here"
+	host_identity
+	if read_identity "$dir" && [ "$i_host" != "$host_id" ]; then
+		printf 'state elsewhere\nidentity %s %s %s %s %s\nhere %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid" "$host_id"
 		return 0
 	fi
 	# From here on no launcher of this id starts anything: it looks for the mark
 	# after it has shown itself, we look for it after the mark.
 	mkdir -p "$dir" && : >>"$dir/stopped" || return 1
 	read_identity "$dir" || :
-	if [ -n "$i_boot" ] && [ "$i_boot" != "$boot" ]; then
+	if [ -n "$i_boot" ] && [ "$i_boot" != "$boot_id" ]; then
 		i_sid= # a session of an earlier boot
 	fi
 	end_processes

@@ -2,7 +2,8 @@
 # when there is any, then for a dead one "log" and the end of its output.
 
 main() {
-	dir=$(home_path "$DIR")
+	expand "$DIR"
+	dir=$expanded
 	s=$(state)
 	printf 'state %s\n' "$s"
 	if [ -s "$dir/progress.json" ]; then

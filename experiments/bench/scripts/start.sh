@@ -9,8 +9,10 @@ refuse() {
 
 main() {
 	umask 077
-	dir=$(home_path "$DIR")
-	worker=$(home_path "$WORKER")
+	expand "$DIR"
+	dir=$expanded
+	expand "$WORKER"
+	worker=$expanded
 	mkdir -p "$dir" || refuse "$dir cannot be made"
 	s=$(state)
 	if [ "$s" != absent ]; then

@@ -3,8 +3,8 @@
 
 main() {
 	umask 077
-	state=${STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}
-	state=$(home_path "$state")
+	expand "${STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}"
+	state=$expanded
 	printf 'system %s %s\n' "$(uname -s)" "$(uname -m)"
 	mkdir -p "$state/bin" || exit 1
 	bin=$(cd "$state/bin" && pwd -P) || exit 1
