@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"specrun/experiments/record"
@@ -13,6 +14,7 @@ import (
 // note collects what goes below the table: labels, failed checks, failed runs.
 func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record.Slot, data map[string]record.RunData, o Options) {
 	row.Labels = []string{}
+	defer func() { slices.Sort(row.Labels) }()
 	add := func(l record.Label) {
 		if !slices.Contains(row.Labels, l.Name) {
 			row.Labels = append(row.Labels, l.Name)
@@ -57,7 +59,11 @@ func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record
 // footnotes explain what the table uses, and nothing else.
 func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	var b strings.Builder
-	note := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
+	note := func(format string, args ...any) {
+		for _, line := range wrap("  "+fmt.Sprintf(format, args...), noteWidth, "     ") {
+			b.WriteString(line + "\n")
+		}
+	}
 	if marks["±"] {
 		note("±  95 %% interval over launches (Student's t on logs)")
 	}
@@ -68,15 +74,16 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		note("?  unknown: with one launch the noise between launches is not known; --rounds 3")
 	}
 	if least, ok := s.leastEffect(); ok {
-		note("vs baseline: ratio of %s; the smallest effect that could have been found is %s", s.headline(), least)
+		note("vs baseline: ratio of %s; the smallest effect that could be found: %s", s.headline(), least)
 	}
+	slices.SortFunc(s.labels, func(a, b labelNote) int { return strings.Compare(a.name, b.name) })
 	for _, l := range s.labels {
 		text := l.name
 		if l.reason != "" {
 			text += ": " + plain(l.reason)
 		}
-		if len(l.cells) < len(s.Cells) {
-			text += " (" + strings.Join(l.cells, ", ") + ")"
+		if !s.shared(l.name) {
+			text += " (" + cellsText(l.cells) + ")"
 		}
 		if l.advice != "" {
 			text += " -> " + l.advice
@@ -87,7 +94,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		note("check failed: %s", plain(c))
 	}
 	for _, f := range s.failed {
-		note("failed: %s round %d repeat %d: %s: %s (specrun show %s)", f.cell, f.at.Round+1, f.at.Repeat+1, f.run.Class, firstLine(f.run.Reason), f.run.ID)
+		note("failed: %s round %d repeat %d (specrun show %s): %s: %s", f.cell, f.at.Round+1, f.at.Repeat+1, f.run.ID, f.run.Class, firstLine(f.run.Reason))
 	}
 	if done := s.results(); done < s.planned {
 		note("%d of %d runs have no result: specrun resume %s", s.planned-done, s.planned, s.Sweep.ID)
@@ -97,6 +104,45 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s%s\n", b.String(), s.Verdict)
 	return err
+}
+
+// noteWidth is how wide a footnote may be before it goes on in another line.
+const noteWidth = 100
+
+// cellsText names cells in a few words: neighbours as steps=1..4, and when that
+// is still long, how many there are.
+func cellsText(names []string) string {
+	type span struct {
+		key      string
+		from, to int64
+		name     string // as it is; used unless to is greater
+	}
+	var spans []span
+	for _, name := range names {
+		key, value, _ := strings.Cut(name, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			spans = append(spans, span{name: name})
+			continue
+		}
+		if last := len(spans) - 1; last >= 0 && spans[last].key == key && spans[last].to+1 == n {
+			spans[last].to = n
+			continue
+		}
+		spans = append(spans, span{key, n, n, name})
+	}
+	const most = 3
+	if len(spans) > most {
+		return fmt.Sprintf("%d cells", len(names))
+	}
+	var parts []string
+	for _, s := range spans {
+		if s.to > s.from {
+			s.name = fmt.Sprintf("%s=%d..%d", s.key, s.from, s.to)
+		}
+		parts = append(parts, s.name)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // results counts the runs that are done or failed.

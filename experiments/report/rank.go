@@ -145,11 +145,11 @@ func (s *Summary) verdict(order []int, c stats.Comparison) string {
 	fmt.Fprintf(&b, "; next is %s with %s", next.name, number(nm.Median, nm.Unit))
 	switch {
 	case c.Separable == nil:
-		b.WriteString(", not known to be worse: one launch leaves the noise between launches unknown (--rounds 3)")
+		b.WriteString(", not known to be worse after one launch (--rounds 3)")
 	case *c.Separable:
-		fmt.Fprintf(&b, ", separable from it: %s apart, noise would hide up to %s", effect(c.Ratio), percent(c.MinEffect))
+		fmt.Fprintf(&b, ", separable: %s apart, noise would hide up to %s", effect(c.Ratio), percent(c.MinEffect))
 	default:
-		fmt.Fprintf(&b, ", not separable from it (~): %s apart, noise hides up to %s", effect(c.Ratio), percent(c.MinEffect))
+		fmt.Fprintf(&b, ", not separable (~): %s apart, noise hides up to %s", effect(c.Ratio), percent(c.MinEffect))
 	}
 	return b.String()
 }

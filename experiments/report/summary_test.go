@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -123,7 +124,7 @@ func TestSummarize_Best(t *testing.T) {
 		want    string
 		verdict string
 	}{
-		{"highest tok/s", newBuilder(5, 3, "interleave").rounds(3), "steps=2", "separable from it"},
+		{"highest tok/s", newBuilder(5, 3, "interleave").rounds(3), "steps=2", ", separable: "},
 		{"lowest tpot, stored as its mean", objective(newBuilder(5, 3, "interleave").rounds(3), "tpot"), "steps=2", " ms"},
 		{"cycle_total of different steps", objective(newBuilder(5, 3, "interleave").rounds(3), "cycle_total"), "", "does not rank cells of different steps"},
 		{"cycle_total of equal steps", sameSteps, "steps=1", "ms/cyc"},
@@ -237,5 +238,52 @@ func TestSummarize_BaselineOfEqualLoad(t *testing.T) {
 	}
 	if s.Cells[0].name != "baseline bench.concurrency=1" || s.Cells[3].name != "bench.concurrency=8" {
 		t.Errorf("names %q, %q", s.Cells[0].name, s.Cells[3].name)
+	}
+}
+
+func TestTable_LabelsOfAllRowsAreOnlyInTheFootnotes(t *testing.T) {
+	b := newBuilder(5, 1, "grid").run(0, 0, 1)
+	for i := range 4 {
+		b.run(i+1, 0, 1, record.Label{Name: "noisy", Reason: "4 %"}, record.Label{Name: "indicative", Reason: "light"})
+	}
+	var out bytes.Buffer
+	if err := Summarize(b.v, options()).WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	table, notes, _ := strings.Cut(out.String(), "\n\n")
+	if strings.Contains(table, "simulated") || !strings.Contains(table, "indicative, noisy\n") || strings.Contains(table, "launches") {
+		t.Errorf("table:\n%s", table)
+	}
+	for _, line := range []string{"  indicative: light (steps=1..4)\n", "  noisy: 4 % (steps=1..4)\n", "  simulated: practice host -> for trying specrun only\n"} {
+		if !strings.Contains(notes, line) {
+			t.Errorf("no %q in:\n%s", line, notes)
+		}
+	}
+}
+
+func TestCellsText(t *testing.T) {
+	for _, c := range []struct{ names, want string }{
+		{"baseline", "baseline"}, {"steps=1 steps=2 steps=3 steps=4", "steps=1..4"}, {"baseline steps=1 steps=2", "baseline, steps=1..2"},
+		{"steps=1 steps=3", "steps=1, steps=3"}, {"mode=a mode=b", "mode=a, mode=b"}, {"steps=1 topk=2", "steps=1, topk=2"},
+		{"steps=1 steps=3 steps=5 steps=7", "4 cells"}, {"x=0.5 x=1", "x=0.5, x=1"},
+	} {
+		if got := cellsText(strings.Fields(c.names)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.names, got, c.want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("y", 30)
+	for _, c := range []struct{ text, want string }{
+		{"  a short one", "  a short one"},
+		{"  one two three four five", "  one two three four|     five"},
+		{"  one two three fou", "  one two three fou"},
+		{"  one " + long + " two three", "  one|     " + long + "|     two three"},
+		{"  größer größer größer", "  größer größer|     größer"},
+	} {
+		if got := strings.Join(wrap(c.text, 20, "     "), "|"); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
 	}
 }

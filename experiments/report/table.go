@@ -3,6 +3,7 @@ package report
 import (
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,40 +29,79 @@ func (s *Summary) columns() []column {
 }
 
 // WriteTable writes the table of a sweep, its footnotes, and as last line the
-// verdict.
+// verdict. What is the same in all rows is no column: launches that equal the
+// runs, and labels, which the footnotes have anyway.
 func (s *Summary) WriteTable(w io.Writer) error {
-	failed, columns := false, s.columns()
+	failed, repeats, labelled := false, false, false
 	for _, row := range s.Cells {
 		failed = failed || row.Failed > 0
+		repeats = repeats || row.Runs != row.Launches
+		labelled = labelled || len(s.ownLabels(row)) > 0
 	}
-	g := grid{right: []bool{false, true, true}}
-	head := []string{"cell", "runs", "launches"}
-	if failed {
-		head = append(head, "failed")
-		g.right = append(g.right, true)
-	}
-	for _, c := range columns {
-		head = append(head, c.head)
-		g.right = append(g.right, true)
-	}
-	g.add(append(head, "vs baseline", "best", "labels")...)
-	g.right = append(g.right, true)
+	columns := s.columns()
 	marks := map[string]bool{}
-	for i := range s.Cells {
-		row := &s.Cells[i]
-		line := []string{row.name, strconv.Itoa(row.Runs), strconv.Itoa(row.Launches)}
+	g := grid{right: []bool{false}}
+	for i := -1; i < len(s.Cells); i++ {
+		var row *CellRow // nil: the head
+		line := []string{"cell"}
+		if i >= 0 {
+			row = &s.Cells[i]
+			line[0] = row.name
+		}
+		add := func(head string, text func() string) {
+			if row == nil {
+				line, g.right = append(line, head), append(g.right, true)
+			} else {
+				line = append(line, text())
+			}
+		}
+		add("runs", func() string { return strconv.Itoa(row.Runs) })
+		if repeats {
+			add("launches", func() string { return strconv.Itoa(row.Launches) })
+		}
 		if failed {
-			line = append(line, strconv.Itoa(row.Failed))
+			add("failed", func() string { return strconv.Itoa(row.Failed) })
 		}
 		for _, c := range columns {
-			line = append(line, row.text(c.metric, marks))
+			add(c.head, func() string { return row.text(c.metric, marks) })
 		}
-		g.add(append(line, s.ratio(row, marks), s.mark(row, marks), strings.Join(row.Labels, ", "))...)
+		add("vs baseline", func() string { return s.ratio(row, marks) })
+		add("best", func() string { return s.mark(row, marks) })
+		if labelled {
+			add("labels", func() string { return strings.Join(s.ownLabels(*row), ", ") })
+		}
+		g.add(line...)
+	}
+	for i, head := range g.rows[0] {
+		if head == "best" || head == "labels" {
+			g.right[i] = false
+		}
 	}
 	if err := g.write(w); err != nil {
 		return err
 	}
 	return s.footnotes(w, marks)
+}
+
+// ownLabels are the labels of a row that not all rows with a result have.
+func (s *Summary) ownLabels(row CellRow) []string {
+	var out []string
+	for _, name := range row.Labels {
+		if !s.shared(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// shared says that all rows with a result have the label.
+func (s *Summary) shared(label string) bool {
+	for _, row := range s.Cells {
+		if row.Runs > 0 && !slices.Contains(row.Labels, label) {
+			return false
+		}
+	}
+	return true
 }
 
 // text is a metric with its interval, - when the cell has none.
@@ -76,6 +116,9 @@ func (row *CellRow) text(metric string, marks map[string]bool) string {
 	}
 	marks["±"] = true
 	half := math.Max(*m.Hi/m.Median-1, 1-*m.Lo/m.Median)
+	if half == 0 {
+		return t + " ±0%"
+	}
 	return t + " ±" + strings.ReplaceAll(percent(half), " ", "")
 }
 

@@ -72,6 +72,26 @@ func number(v float64, unit string) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
+// wrap breaks a text at blanks into lines of at most width characters; those
+// after the first begin with indent. A word that is longer stands alone.
+func wrap(text string, width int, indent string) []string {
+	var lines []string
+	for utf8.RuneCountInString(text) > width {
+		head := string([]rune(text)[:width+1])
+		at := strings.LastIndexByte(head, ' ')
+		if at <= len(indent) {
+			next := strings.IndexByte(text[len(indent):], ' ')
+			if next < 0 {
+				break
+			}
+			at = len(indent) + next
+		}
+		lines = append(lines, text[:at])
+		text = indent + strings.TrimLeft(text[at:], " ")
+	}
+	return append(lines, text)
+}
+
 func percent(fraction float64) string {
 	switch p := 100 * fraction; {
 	case math.Abs(p) >= 100:

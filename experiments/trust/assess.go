@@ -79,7 +79,6 @@ type Input struct {
 	Neighbours       []string // processes not ours on the GPUs
 	PreEdited        []string // target files with that verdict
 	OnController     bool     // the benchmark ran on the controller
-	Attached         bool     // the server was found running
 	Imported         bool
 	SimulatedBecause string // "" = real
 }
@@ -140,7 +139,6 @@ func assign(in Input) []record.Label {
 		add(share > throttledShare, Throttled, "in %d of %d samples", in.ThrottledSamples, in.GPUSamples)
 	}
 	add(in.OnController, Tunnel, "the benchmark ran on the controller")
-	add(in.Attached, Attached, "the server was found running")
 	add(len(in.Neighbours) > 0, SharedHost, "%s", strings.Join(in.Neighbours, ", "))
 	_, measured := value(in.Metrics, "cycle_total")
 	add(in.Steps > 0 && !measured, TotalUnknown, "no cycle could be counted")

@@ -17,7 +17,6 @@ const (
 	Throttled       = "throttled"
 	Drift           = "drift"
 	Tunnel          = "tunnel"
-	Attached        = "attached"
 	SharedHost      = "shared-host"
 	TotalUnknown    = "total-unknown"
 	PreEdited       = "pre-edited"
@@ -48,9 +47,9 @@ type Label struct {
 func Labels() []Label {
 	return []Label{
 		{SyncProbe, "the profiler waits for the GPU round each phase: the server is slower than without it",
-			"a patch of the set has probe: sync", "quote speed from a run without it; probe measures its effect"},
+			"a patch of the set has probe: sync", "quote speed from a run with patches=none or one with probe: light"},
 		{Indicative, "times of phases are launch intervals, not work; TOTAL is not concerned",
-			"phases were measured by a patch with probe: light", "trust TOTAL; use a patch with probe: events for phases"},
+			"phases were measured by a patch with probe: light", "trust TOTAL; profiling-v3 has true phases, with a distorted TOTAL"},
 		{Noisy, "requests of the same launch disagree",
 			"the medians of a launch's requests spread over more than 3 %", "look for other load on the host; measure again"},
 		{Short, "too little was measured for the number of digits shown",
@@ -60,7 +59,7 @@ func Labels() []Label {
 		{Single, "nothing is known about the noise",
 			"one run", "--rounds 3"},
 		{FewRounds, "the interval rests on few launches and assumes a shape of the noise",
-			"2 to 5 launches", "--rounds 6 for an interval without that assumption"},
+			"2 to 5 launches", "--rounds 6 for an interval that assumes no shape of the noise"},
 		{MixedBatch, "the number of requests changed while it was measured: cycles of different sizes are mixed",
 			"the least and the greatest batch differ in over 5 % of the cycles", "fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
 		{CacheWarm, "prompts were answered from the prefix cache",
@@ -77,8 +76,6 @@ func Labels() []Label {
 			"the baseline moved by more than its interval", "more rounds, interleaved"},
 		{Tunnel, "client times include the connection to the host",
 			"the benchmark ran on the controller", "bench.where: host"},
-		{Attached, "specrun did not start the server and cannot know how it was started",
-			"the run used a server found running", "let specrun start it"},
 		{SharedHost, "others used the GPUs at the same time",
 			"a process that is not ours held GPU memory", "ask for the machine alone"},
 		{TotalUnknown, "there is no cycle time",

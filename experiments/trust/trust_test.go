@@ -105,7 +105,6 @@ func TestAssess_Labels(t *testing.T) {
 		{"no patch to see", func(in *Input) { in.Patches, in.PatchLive, in.Probe = nil, Unknown, "" }, nil, ""},
 		{"6 of 100 samples throttled", func(in *Input) { in.ThrottledSamples = 6 }, []string{Throttled}, "6 of 100"},
 		{"tunnel", func(in *Input) { in.OnController = true }, []string{Tunnel}, ""},
-		{"attached", func(in *Input) { in.Attached = true }, []string{Attached}, ""},
 		{"neighbours", func(in *Input) { in.Neighbours = []string{"pid 7 of anna"} }, []string{SharedHost}, "pid 7 of anna"},
 		{"no TOTAL", func(in *Input) { *in = with(*in, "cycle_total", "profiler", nan) }, []string{TotalUnknown}, ""},
 		{"no TOTAL without speculation", func(in *Input) { in.Steps = 0; *in = with(*in, "cycle_total", "profiler", nan) }, nil, ""},
@@ -240,7 +239,7 @@ func TestLabels_TableIsWhole(t *testing.T) {
 		}
 		seen[l.Name] = true
 	}
-	if len(seen) != 21 || Advice("no such label") != "" {
+	if len(seen) != 20 || Advice("no such label") != "" {
 		t.Errorf("%d labels", len(seen))
 	}
 }
