@@ -30,7 +30,7 @@ func TestLabels_AdviseWhatThereIs(t *testing.T) {
 		}{
 			"patch":   {regexp.MustCompile(`profiling-\w+`), names},
 			"probe":   {regexp.MustCompile(`probe: (\w+)`), probes},
-			"command": {regexp.MustCompile(`specrun (\w+)`), commands},
+			"command": {regexp.MustCompile(`(?:^|[^g] )specrun (\w+)`), commands}, // but not: trying specrun
 		} {
 			for _, m := range c.re.FindAllStringSubmatch(l.Advice, -1) {
 				if name := m[len(m)-1]; !slices.Contains(c.known, name) {
