@@ -42,6 +42,9 @@ var listText string
 //go:embed scripts/stop.sh
 var stopText string
 
+//go:embed scripts/judge.sh
+var judgeText string
+
 //go:embed scripts/lease.sh
 var leaseText string
 

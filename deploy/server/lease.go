@@ -114,12 +114,6 @@ func AcquireLease(ctx context.Context, h Host, stateDir string, names []string, 
 	return lease(ctx, h, "acquire", stateDir, names, owner, ttl)
 }
 
-// TakeLease is AcquireLease that also takes what somebody else holds. Stop that
-// one's launch first: nothing here ends a process.
-func TakeLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
-	return lease(ctx, h, "take", stateDir, names, owner, ttl)
-}
-
 // RefreshLease makes names end ttl from now, or returns a *LeaseLostError.
 func RefreshLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
 	err := lease(ctx, h, "refresh", stateDir, names, owner, ttl)
@@ -187,7 +181,7 @@ func leaseRun(ctx context.Context, h Host, mode, stateDir string, names []string
 		}
 	}
 	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
-	res, err := h.Run(ctx, script("lease", leaseText,
+	res, err := h.Run(ctx, script("lease", judgeText+leaseText,
 		remote.Var{Name: "STATE", Value: stateDir},
 		remote.Var{Name: "MODE", Value: mode},
 		remote.Var{Name: "NAMES", Value: strings.Join(names, " ")},

@@ -13,7 +13,7 @@ import (
 
 // PortHolder says who listens on a TCP port of the host, nil when nobody does.
 func PortHolder(ctx context.Context, h Host, port int) (*Holder, error) {
-	res, err := h.Run(ctx, script("port", portsText,
+	res, err := h.Run(ctx, script("port", judgeText+portsText,
 		remote.Var{Name: "MODE", Value: "holder"},
 		remote.Var{Name: "PORT", Value: strconv.Itoa(port)},
 	))
@@ -36,7 +36,7 @@ func FreePort(ctx context.Context, h Host, stateDir string, first, count int) (i
 	if first < 1 || count < 1 || first+count-1 > 65535 {
 		return 0, fmt.Errorf("no ports %d to %d", first, first+count-1)
 	}
-	res, err := h.Run(ctx, script("port", portsText,
+	res, err := h.Run(ctx, script("port", judgeText+portsText,
 		remote.Var{Name: "MODE", Value: "free"},
 		remote.Var{Name: "STATE", Value: stateDir},
 		remote.Var{Name: "PORT", Value: strconv.Itoa(first)},

@@ -164,17 +164,51 @@ func TestProcAddr(t *testing.T) {
 	}
 }
 
-func TestFreePort_SkipsListenersAndLeases(t *testing.T) {
+// listenBelow listens on a port with room for others above it until the test ends.
+func listenBelow(t *testing.T, limit int) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() }) // kept also when too high: the next one differs
+		if port := l.Addr().(*net.TCPAddr).Port; port <= limit {
+			return port
+		}
+	}
+	t.Fatalf("no port up to %d in 100 tries", limit)
+	return 0
+}
+
+// A lease that nobody renews any more holds its port only while its server lives.
+func TestFreePort_OffersOneWhoseLeaseHasEnded(t *testing.T) {
 	b := newBench(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	first := listenBelow(t, 65000)
+	port, err := FreePort(t.Context(), b.h, b.state, first, 200)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	first := l.Addr().(*net.TCPAddr).Port
-	if first > 65000 {
-		t.Skip("the kernel gave a port at the end of the range")
+	l := b.launch("holds", 0)
+	if err := AcquireLease(t.Context(), b.h, b.state, []string{PortLease(port)}, Owner{Launch: l.ID}, time.Minute); err != nil {
+		t.Fatal(err)
 	}
+	b.expire(PortLease(port))
+	b.start(l)
+	if got, err := FreePort(t.Context(), b.h, b.state, port, 1); err == nil {
+		t.Errorf("port %d of a living launch was offered", got)
+	}
+	if _, err := b.stop("holds", StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FreePort(t.Context(), b.h, b.state, port, 1); err != nil || got != port {
+		t.Errorf("free port = %d, %v; %d is leased by a launch that has ended", got, err, port)
+	}
+}
+
+func TestFreePort_SkipsListenersAndLeases(t *testing.T) {
+	b := newBench(t)
+	first := listenBelow(t, 65000)
 	got, err := FreePort(t.Context(), b.h, b.state, first, 200)
 	if err != nil || got <= first {
 		t.Fatalf("free port = %d, %v; %d is taken", got, err, first)

@@ -1,48 +1,6 @@
-# Leases on ports and GPUs: locks that expire by this host's clock.
-# In: STATE MODE (acquire|take|refresh|release|list) NAMES LAUNCH CONTROLLER WHAT
+# Leases on ports and GPUs, see judge.sh.
+# In: STATE MODE (acquire|refresh|release|list) NAMES LAUNCH CONTROLLER WHAT
 # TTL (seconds). To release no NAMES is all that LAUNCH has. Out: see lease.go.
-#
-# locks/NAME/lock.N: the highest N counts. It is held until it has "released",
-# or until "expires" has passed and its launch is dead. mkdir decides who gets a
-# generation, and whoever finds a higher one after that gives way.
-
-# top NAME: sets g to the highest generation, 0 when there is none.
-top() {
-	g=0
-	for t_dir in "$locks/$1"/lock.*; do
-		t_n=${t_dir##*/lock.}
-		case $t_n in '' | *[!0-9]*) continue ;; esac
-		[ "$t_n" -le "$g" ] || g=$t_n
-	done
-}
-
-# launch_alive ID: a process of that launch still runs on this host.
-launch_alive() {
-	[ -n "$1" ] || return 1
-	read_identity "$state/runs/$1" || :
-	if [ -n "$i_host" ] && [ "$i_host" != "$host_id" ]; then return 0; fi # cannot be judged
-	[ "$i_boot" = "$boot_id" ] || i_sid=
-	[ -n "$(ours "$1" "$i_sid")" ]
-}
-
-# judge NAME: sets verdict (free ours held alive expired) and g.
-judge() {
-	top "$1"
-	j_dir=$locks/$1/lock.$g
-	if [ "$g" = 0 ] || [ -e "$j_dir/released" ]; then verdict=free; return; fi
-	j_launch=$(val "$j_dir/launch") || j_launch=
-	j_expires=$(val "$j_dir/expires") || j_expires=
-	case $j_expires in
-	'' | *[!0-9]*)
-		# Its maker died before it wrote who it is, or is just writing it.
-		if [ -n "$(find "$j_dir" -prune -mmin +1 2>/dev/null)" ]; then verdict=expired; else verdict=held; fi
-		return
-		;;
-	esac
-	if [ "$j_launch" = "$LAUNCH" ] && [ -n "$LAUNCH" ]; then verdict=ours; return; fi
-	if [ "$now" -lt "$j_expires" ]; then verdict=held; return; fi
-	if launch_alive "$j_launch"; then verdict=alive; else verdict=expired; fi
-}
 
 describe() { # NAME: what judge found
 	printf 'name %s\nverdict %s\n' "$1" "$verdict"
@@ -94,19 +52,14 @@ rivals() {
 	esac
 }
 
-blocked() { # NAME: not for us
-	case $verdict in
-	held | alive) [ "$MODE" != take ] ;;
-	*) return 1 ;;
-	esac
-}
+blocked() { [ "$verdict" = held ] || [ "$verdict" = alive ]; } # what judge found is not for us
 
 acquire() {
 	mine=
 	for name in $NAMES; do
 		while :; do
 			judge "$name"
-			if blocked "$name"; then
+			if blocked; then
 				describe "$name"
 				give_back
 				return 0
@@ -123,13 +76,10 @@ acquire() {
 	for name in $NAMES; do
 		for rival in $(rivals "$name"); do
 			judge "$rival"
-			if blocked "$rival"; then
+			if blocked; then
 				describe "$rival"
 				give_back
 				return 0
-			fi
-			if [ "$MODE" = take ] && [ "$verdict" != free ] && [ "$verdict" != ours ]; then
-				: >"$locks/$rival/lock.$g/released"
 			fi
 		done
 	done
@@ -173,11 +123,9 @@ list() {
 main() {
 	umask 077
 	state_dir
-	host_identity
-	locks=$state/locks
-	now=$(date +%s)
+	leases_now
 	case $MODE in
-	acquire | take) mkdir -p "$locks" || exit 1; acquire ;;
+	acquire) mkdir -p "$locks" || exit 1; acquire ;;
 	refresh | release | list) "$MODE" ;;
 	esac
 }

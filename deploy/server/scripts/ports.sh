@@ -7,6 +7,8 @@ main() {
 		return 0
 	fi
 	state_dir
+	LAUNCH=
+	leases_now
 	used=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { n = split($2, a, ":"); print a[n] }')
 	port=$PORT
 	while [ "$port" -lt "$((PORT + COUNT))" ]; do
@@ -26,12 +28,9 @@ $hex
 	done
 }
 
+# leased NAME: somebody holds it. One that has expired and whose launch is dead
+# is there for the taking.
 leased() {
-	p_top=0
-	for p_dir in "$state/locks/$1"/lock.*; do
-		p_n=${p_dir##*/lock.}
-		case $p_n in '' | *[!0-9]*) continue ;; esac
-		[ "$p_n" -le "$p_top" ] || p_top=$p_n
-	done
-	[ "$p_top" != 0 ] && [ ! -e "$state/locks/$1/lock.$p_top/released" ]
+	judge "$1"
+	[ "$verdict" = held ] || [ "$verdict" = alive ]
 }
