@@ -292,6 +292,14 @@ func TestStart_ConcurrentCallsStartOneProcess(t *testing.T) {
 	if n := len(withRunID(t, l.ID)); n != 1 {
 		t.Errorf("%d processes have the run id", n)
 	}
+	// A launcher holds the environment, secrets included.
+	eventually(t, "no launcher is left", func() bool {
+		left, err := filepath.Glob(filepath.Join(b.state, "runs", l.ID, "launch.*.sh"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(left) == 0
+	})
 }
 
 // withRunID lists living processes with a launch's id in their environment.

@@ -34,9 +34,13 @@ claim() {
 	return 1
 }
 
+# keep runs in a launcher of its own, which holds the environment, secrets
+# included: it goes also when another one serves.
 keep() {
-	claim || exit 0
-	[ ! -e "$DIR/stopped" ] || exit 0
+	if ! claim || [ -e "$DIR/stopped" ]; then
+		rm -f "$0"
+		exit 0
+	fi
 	# We were started in the background and so with SIGINT and SIGQUIT ignored,
 	# which a shell cannot undo and the server would inherit.
 	defaults='env --default-signal=INT,QUIT'

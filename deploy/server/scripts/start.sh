@@ -7,6 +7,12 @@ refuse() { # REASON DETAIL
 	exit 0
 }
 
+# unwritable FILE: refuses, and leaves no launcher, which may hold secrets.
+unwritable() {
+	rm -f "$launcher"
+	refuse state_dir "$1 cannot be written"
+}
+
 started() {
 	printf 'state started\nadopted %s\nidentity %s %s %s %s %s\ndir %s\n' "$1" "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid" "$dir"
 	exit 0
@@ -96,10 +102,10 @@ main() {
 	q() { printf '%s\n' "$1" | sed "s/'/'\\\\''/g;1s/^/'/;\$s/\$/'/"; }
 	printf 'ID=%s\nDIR=%s\nCWD=%s\nENV_FILE=%s\nPYTHON=%s\nSH=%s\n%s\n%s\n%s\n' "$(q "$ID")" "$(q "$dir")" "$(q "$cwd")" \
 		"$(q "$env_file")" "$(q "$python")" "$(q "$SH")" "$VALUES" "$LIBRARY" "$LAUNCHER" >"$launcher" ||
-		refuse state_dir "$launcher cannot be written"
-	put "$dir/port" "$PORT" || refuse state_dir "$dir/port cannot be written"
-	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || refuse state_dir "$dir/about cannot be written"
-	: >>"$dir/server.log" || refuse state_dir "$dir/server.log cannot be written"
+		unwritable "$launcher"
+	put "$dir/port" "$PORT" || unwritable "$dir/port"
+	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || unwritable "$dir/about"
+	: >>"$dir/server.log" || unwritable "$dir/server.log"
 	# Nothing of ours may stay open in it, or the session would wait for it.
 	setsid "$SH" "$launcher" keep </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
 	keeper=$!
