@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,7 +50,13 @@ func (e *SurvivorError) Error() string {
 // folder: called again it adopts what is there, running, done or dead; ask Poll
 // which. After Stop it refuses (*RefusedError). A lost connection leaves it
 // open whether it started: call it again.
+//
+// A worker that has no identity after 15 seconds is ended and refused.
 func Start(ctx context.Context, h Host, workerPath, runDir string, j Job) error {
+	return start(ctx, h, workerPath, runDir, j, 15*time.Second)
+}
+
+func start(ctx context.Context, h Host, workerPath, runDir string, j Job, limit time.Duration) error {
 	if err := j.Check(); err != nil {
 		return err
 	}
@@ -60,7 +67,8 @@ func Start(ctx context.Context, h Host, workerPath, runDir string, j Job) error 
 	res, err := h.Run(ctx, script("start", startText,
 		remote.Var{Name: "DIR", Value: runDir},
 		remote.Var{Name: "WORKER", Value: workerPath},
-		remote.Var{Name: "JOB", Value: string(job)}))
+		remote.Var{Name: "JOB", Value: string(job)},
+		remote.Var{Name: "BEGIN", Value: strconv.Itoa(int(limit / (10 * time.Millisecond)))}))
 	if err != nil {
 		return fmt.Errorf("start the benchmark: %w", err)
 	}

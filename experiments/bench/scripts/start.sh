@@ -1,4 +1,5 @@
-# Starts the worker of a run folder, once. In: DIR WORKER JOB.
+# Starts the worker of a run folder, once. In: DIR WORKER JOB, and BEGIN, how
+# many hundredths of a second it may take to begin.
 # Out: "state ..." as of lib.sh, or "refused REASON", then the worker's log.
 
 refuse() {
@@ -31,7 +32,7 @@ main() {
 		) &
 		child=$!
 		n=0
-		while kill -0 "$child" 2>/dev/null && [ "$n" -lt 1500 ]; do
+		while kill -0 "$child" 2>/dev/null && [ "$n" -lt "$BEGIN" ]; do
 			if read_identity "$dir"; then
 				printf 'state %s\n' "$(state)"
 				return
@@ -44,8 +45,14 @@ main() {
 			printf 'state %s\n' "$s"
 			return
 		fi
-		wait "$child"
+		late=
+		if kill -0 "$child" 2>/dev/null; then
+			late=yes
+			kill -KILL "$child" 2>/dev/null # ours, and not waited for: no stranger has its number
+		fi
+		wait "$child" 2>/dev/null
 		status=$?
+		[ -z "$late" ] || refuse "the worker did not begin within $((BEGIN / 100)) s"
 		tries=$((tries + 1))
 		# 126 right after a push: the file is still open for writing somewhere.
 		if [ "$status" != 126 ] || [ "$tries" -ge 20 ]; then
