@@ -1,7 +1,5 @@
 package patches
 
-import "strings"
-
 // Probe says how far a patch disturbs what it measures.
 type Probe string
 
@@ -81,16 +79,6 @@ func (t Target) Name() string {
 		return t.Module
 	}
 	return t.Path
-}
-
-// RelPath is where the module's file lies below the folder that holds its
-// top-level package, with slashes: sglang/srt/server.py. It is "" for a path
-// target. A package's __init__.py is not tried.
-func (t Target) RelPath() string {
-	if t.Module == "" {
-		return ""
-	}
-	return strings.ReplaceAll(t.Module, ".", "/") + ".py"
 }
 
 // Requirement is what a file must contain to be the one that the patch means.

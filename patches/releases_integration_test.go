@@ -52,7 +52,7 @@ func TestLibrary_FitsReleases(t *testing.T) {
 			t.Parallel()
 			found := 0
 			for i := range lib[0].Targets {
-				src := wheels.File(t, version, lib[0].Targets[i].RelPath())
+				src := wheels.File(t, version, strings.ReplaceAll(lib[0].Targets[i].Module, ".", "/")+".py")
 				if src == nil {
 					continue
 				}

@@ -36,7 +36,6 @@ func BenchmarkSSHD_ColdDeploy(b *testing.B) {
 					b.Fatal(err)
 				}
 				lap(0)
-				h.WarmSFTP(b.Context())
 				run := func() {
 					if _, err := h.Run(b.Context(), remote.Script{Name: "x", Text: "main() { echo x; }"}); err != nil {
 						b.Fatal(err)

@@ -124,13 +124,6 @@ func (h *Host) CheckSFTP(ctx context.Context) error {
 	return nil
 }
 
-// WarmSFTP opens the SFTP session in the background, so that its round trips
-// pass while a script runs. It returns at once; a failure shows at the next
-// Put or Get. It stops when ctx ends.
-func (h *Host) WarmSFTP(ctx context.Context) {
-	h.spawn(func() { h.HasSFTP(ctx) })
-}
-
 // WarmRun starts an idle /bin/sh in the background for the next Run without a
 // payload, which then costs one round trip instead of three. It returns at
 // once; where the server has no place to spare nothing happens. A second call

@@ -505,18 +505,6 @@ func TestHost_ClosedHostFails(t *testing.T) {
 	}
 }
 
-func TestHost_WarmSFTPRunsBesideAScript(t *testing.T) {
-	s := serve(t, loopback.Limits{})
-	h := mustDial(t, s.Config("gpu-01"))
-	h.WarmSFTP(t.Context())
-	if _, err := h.Run(t.Context(), remote.Script{Name: "x", Text: "main() { :; }"}); err != nil {
-		t.Error(err)
-	}
-	if !h.HasSFTP(t.Context()) || !h.CanSync(t.Context()) {
-		t.Error("no SFTP")
-	}
-}
-
 func TestHost_WarmRunIsUsedOnceAndGivesWay(t *testing.T) {
 	for _, limit := range []int{0, 1, 2, 3} {
 		s := serve(t, loopback.Limits{MaxSessions: limit})
@@ -524,7 +512,6 @@ func TestHost_WarmRunIsUsedOnceAndGivesWay(t *testing.T) {
 		for range 3 {
 			h.WarmRun(t.Context())
 			h.WarmRun(t.Context())
-			h.WarmSFTP(t.Context())
 			var wg sync.WaitGroup
 			for i := range 6 {
 				wg.Go(func() {
