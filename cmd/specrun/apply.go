@@ -41,7 +41,7 @@ from another machine. Running servers keep the code they loaded; restart them.
 What is applied already is reported and left alone.` + exitStatus(exitOK, exitFailed, exitUsage, exitConflict, exitUnreachable, exitLocked, exitRollbackFailed),
 		Example: `  specrun apply profiling-v4 --host kimi-8gpu
   specrun apply profiling-v4 --host kimi-8gpu --dry-run`,
-		Args: cobra.MinimumNArgs(1),
+		Args: needs("a PATCH", 1, 0, "specrun patch list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			add, err := a.lookupPatches(args)
 			if err != nil {

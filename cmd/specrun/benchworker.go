@@ -12,7 +12,7 @@ func newBenchWorkerCommand(*app) *cobra.Command {
 	c := &cobra.Command{
 		Use:    "bench-worker --dir DIR",
 		Short:  "Do the benchmark job of a run folder (started by specrun on a host)",
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		Hidden: true,
 		RunE:   func(c *cobra.Command, _ []string) error { return bench.Serve(c.Context(), dir) },
 	}

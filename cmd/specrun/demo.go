@@ -23,7 +23,7 @@ func newDemoCommand(a *app) *cobra.Command {
 profiling-v4, sweep steps=1..4 with the baseline, the table with the best cell,
 rollback, status. Nothing outside a temporary folder is touched.`,
 		Example: "  specrun demo",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context(), keep) },
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "keep the practice host's folder and the results")

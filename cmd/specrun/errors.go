@@ -169,7 +169,7 @@ func (a *app) report(err error, code int) {
 			fmt.Fprintf(a.stderr, "hint: %s\n", strings.ReplaceAll(hint, "\n", "\n      "))
 		}
 	}
-	if a.flags.json && a.started {
+	if a.flags.json && (a.started || err != nil) {
 		a.line("summary", struct {
 			OK   bool `json:"ok"`
 			Exit int  `json:"exit"`

@@ -27,7 +27,7 @@ Python package laid out like SGLang's and a stand-in server that runs the
 speculative cycle on an emulated device. Patches really apply there, the profiler
 really measures, a synchronizing one really distorts; results are labelled
 simulated. It runs as a process of its own until lab stop.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var f labFlags
@@ -42,18 +42,18 @@ SETTINGS
 		Example: `  specrun lab start
   specrun lab start --set sync_cost_ms=4.1
   specrun lab start --scale 0.05`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runLabStart(c.Context(), f) },
 	}
 	start.Flags().Float64Var(&f.scale, "scale", 0, "multiply all model times by `F`: for tests of behaviour, not of accuracy")
 	start.Flags().StringVar(&f.settings, "settings", "", "JSON `FILE` of settings, over the defaults")
 	start.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of one setting; repeatable")
 	c.AddCommand(start, &cobra.Command{
-		Use: "stop", Short: "Stop the practice host and every process that came from it", Args: cobra.NoArgs,
+		Use: "stop", Short: "Stop the practice host and every process that came from it", Args: noArgs,
 		Example: "  specrun lab stop",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLabStop(c.Context()) },
 	}, &cobra.Command{
-		Use: "status", Short: "Say whether the practice host runs, and how to reach it", Args: cobra.NoArgs,
+		Use: "status", Short: "Say whether the practice host runs, and how to reach it", Args: noArgs,
 		Example: "  specrun lab status",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLabStatus(c.Context()) },
 	}, &cobra.Command{

@@ -26,15 +26,15 @@ the lock by itself, so release is needed only when nobody can tell, such as for
 a lock of another machine on a shared folder. A lease belongs to a launch: it
 holds while its controller renews it, and as long as its server lives; release
 leaves those alone (specrun server stop ends a server and its leases).`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "status", Short: "List the locks, and the leases of servers", Args: cobra.NoArgs,
+		Use: "status", Short: "List the locks, and the leases of servers", Args: noArgs,
 		Example: "  specrun lock status --host kimi-8gpu",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockStatus(c.Context()) },
 	}, &cobra.Command{
-		Use: "release", Short: "Release locks whose script is not running, and leases of dead launches", Args: cobra.NoArgs,
+		Use: "release", Short: "Release locks whose script is not running, and leases of dead launches", Args: noArgs,
 		Example: "  specrun lock release --host kimi-8gpu --yes",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockRelease(c.Context()) },
 	})

@@ -26,7 +26,7 @@ func newParseCommand(a *app) *cobra.Command {
 without storing it. "-" is standard input.`,
 		Example: `  specrun parse server.log
   specrun parse server.log --json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: needs("a FILE", 1, 0, "specrun parse server.log"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.runParse(args) },
 	}
 }
@@ -105,7 +105,7 @@ func newImportCommand(a *app) *cobra.Command {
 labelled imported. The content's hash decides whether a file is known: importing
 it again, under any name, changes nothing.`,
 		Example: "  specrun import server.log",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    needs("a FILE", 1, 0, "specrun import server.log"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runImport(c.Context(), args) },
 	}
 }

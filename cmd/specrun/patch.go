@@ -33,20 +33,20 @@ func newPatchCommand(a *app) *cobra.Command {
 		Short: "List and show patches",
 		Long: `List and show patches: the built-in ones, those in ./patches.d and those in the
 config folder. A name with a slash is the folder of a patch. Nothing is changed.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
 		Use:     "list",
 		Short:   "List the built-in patches",
 		Example: "  specrun patch list",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.runPatchList() },
 	}, &cobra.Command{
 		Use:     "show PATCH",
 		Short:   "Show what a patch changes, needs and prints",
 		Example: "  specrun patch show profiling-v4",
-		Args:    cobra.ExactArgs(1),
+		Args:    needs("a PATCH", 1, 1, "specrun patch list"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.runPatchShow(args[0]) },
 	})
 	return c

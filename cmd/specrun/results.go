@@ -26,7 +26,7 @@ func newListCommand(a *app) *cobra.Command {
 An id may be cut to any beginning that fits only one.`,
 		Example: `  specrun list
   specrun list --runs --label noisy`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runList(c.Context(), args, filter, runs || filter.Label != "")
 		},
@@ -83,7 +83,7 @@ func newShowCommand(a *app) *cobra.Command {
 and provenance. "last" is the sweep begun last.`,
 		Example: `  specrun show last
   specrun show last --json`,
-		Args: cobra.ExactArgs(1),
+		Args: needs("an ID", 1, 1, "specrun show last"),
 		RunE: func(c *cobra.Command, args []string) error { return a.runShow(c.Context(), args[0]) },
 	}
 }
@@ -192,7 +192,7 @@ func newDiffCommand(a *app) *cobra.Command {
 		Long: `Show what differs in the provenance of two runs, by group: code, flags, env,
 patches, packages, host, gpu, workload. What is equal is not shown.`,
 		Example: "  specrun diff k3v7 q2m9",
-		Args:    cobra.ExactArgs(2),
+		Args:    needs("two RUNs", 2, 2, "specrun list --runs"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runDiff(c.Context(), args[0], args[1]) },
 	}
 }
@@ -221,7 +221,7 @@ func newLogsCommand(a *app) *cobra.Command {
 		Use:     "logs RUN",
 		Short:   "Print the server log kept with a run",
 		Example: "  specrun logs k3v7",
-		Args:    cobra.ExactArgs(1),
+		Args:    needs("a RUN", 1, 1, "specrun list --runs"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runLogs(c.Context(), args[0]) },
 	}
 }

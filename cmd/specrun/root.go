@@ -50,6 +50,9 @@ func run(args []string, e *env) int {
 	root.SetErr(e.stderr)
 	root.SetIn(e.stdin)
 	err := root.ExecuteContext(ctx)
+	if err != nil && !a.started {
+		err = a.usageOf(root, args, err)
+	}
 	a.done()
 	code := exitCode(err, a.started)
 	if sig := caught(); sig != nil && interrupted(err, code) {
@@ -114,6 +117,8 @@ Try it without a GPU:   specrun demo`,
 			a.live = a.live && !a.flags.quiet
 		},
 	}
+	root.DisableSuggestions = true // usageOf gives them as a hint
+	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.flags.hosts, "host", nil, "`NAME` from hosts.yaml, ssh_config alias, user@address[:port], local or lab; repeatable")
 	f.StringVar(&a.flags.hostsFile, "hosts-file", "", "`FILE` with hosts (default ./hosts.yaml, then the one in the config folder)")

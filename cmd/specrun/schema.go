@@ -10,14 +10,14 @@ func newSchemaCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the tables behind the output, such as the labels",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
 		Use:     "labels",
 		Short:   "Print what each label says about a number, when it is given and what to do",
 		Example: "  specrun schema labels",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var rows [][]string
 			for _, l := range trust.Labels() {

@@ -27,7 +27,7 @@ func newServerCommand(a *app) *cobra.Command {
 		Long: `Start, stop and look at servers by hand. What is started here runs on until it
 is stopped, whatever becomes of this machine. Only servers that specrun started,
 for a sweep or by hand, are listed and stopped; no other process is touched.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newServerStartCommand(a), newServerStopCommand(a), newServerRestartCommand(a), newServerStatusCommand(a), newServerLogsCommand(a))

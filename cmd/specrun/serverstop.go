@@ -25,7 +25,7 @@ stay. One that a sweep works with right now is left alone without --take.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
 		Example: `  specrun server stop --host kimi-8gpu
   specrun server stop k3v7 --host kimi-8gpu`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := a.confirmTake(take); err != nil {
 				return err
@@ -141,7 +141,7 @@ LIVE says whether the process has loaded the patched files as they are now: it w
 started after the last change to them. When it was not, restart it.` +
 			exitStatus(exitOK, exitUsage, exitUnreachable),
 		Example: "  specrun server status --host kimi-8gpu",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runServerStatus(c.Context()) },
 	}
 }
@@ -195,7 +195,7 @@ func newServerLogsCommand(a *app) *cobra.Command {
 		Long: `Print the log of the server that runs, or of the launch named, which may have
 ended. With -f print what it adds until it ends or you interrupt.` + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable),
 		Example: "  specrun server logs -f --host kimi-8gpu",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runServerLogs(c.Context(), firstArg(args), follow)
 		},

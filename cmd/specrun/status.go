@@ -27,7 +27,7 @@ built-in patch would change there. Nothing is changed.
 			exitStatus(exitOK, exitUsage, exitConflict, exitUnreachable),
 		Example: `  specrun status --host kimi-8gpu
   specrun status --host kimi-8gpu --exit-code`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.runStatus(c.Context(), specFile, exitWithCode)
 		},

@@ -89,7 +89,7 @@ kept, the missing ones are measured. Nothing but the store is needed.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
 		Example: `  specrun resume
   specrun resume --retry-failed`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.runResume(c.Context(), args, retry) },
 	}
 	c.Flags().BoolVar(&retry, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
