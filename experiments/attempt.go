@@ -15,6 +15,7 @@ import (
 const (
 	stepLaunch  = "launch"
 	stepLease   = "lease"
+	stepFound   = "found" // what the sweep found, before its first change
 	stepPatch   = "patch"
 	stepStart   = "start"
 	stepReady   = "ready"

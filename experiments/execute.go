@@ -21,10 +21,10 @@ type execution struct {
 	shared  atomic.Pointer[Host] // the same, for the goroutine that renews leases
 	engine  Engine
 
-	results   []record.Result   // of slots that are filled
-	attempts  map[string]int    // by slot
-	supersede map[string]string // slot -> failed run that the next attempt replaces
-	found     map[string]foundPatches
+	results   []record.Result          // of slots that are filled
+	attempts  map[string]int           // by slot
+	supersede map[string]string        // slot -> failed run that the next attempt replaces
+	found     map[string]foundPatches  // by interpreter and environment; nil: not read yet
 	hostInfo  map[string][]record.Fact // by interpreter and environment
 	firsts    firsts
 	moved     map[string]bool // slots whose launch was tried again on another port
@@ -93,7 +93,7 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{deps: d, plan: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
-		found: map[string]foundPatches{}, hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}, moved: map[string]bool{}}
+		hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}, moved: map[string]bool{}}
 	if len(plan.Cells) == 0 {
 		return nil, errors.New("execute: the plan has no cells")
 	}
@@ -139,7 +139,7 @@ func (x *execution) disconnect() {
 // reconnect makes a lost connection anew; a host that stays away is fatal.
 func (x *execution) reconnect(ctx context.Context, lost error) error {
 	x.disconnect()
-	deadline := time.Now().Add(x.deps.Reconnect)
+	deadline := x.deps.Now().Add(x.deps.Reconnect)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := x.connect(ctx)
 		if err == nil {
@@ -148,7 +148,7 @@ func (x *execution) reconnect(ctx context.Context, lost error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !hostLost(err) || time.Now().After(deadline) {
+		if !hostLost(err) || x.deps.Now().After(deadline) {
 			return &fatalError{errors.Join(lost, err)}
 		}
 		select {
@@ -159,13 +159,22 @@ func (x *execution) reconnect(ctx context.Context, lost error) error {
 	}
 }
 
-// maxReconnects bounds how often one step survives a lost connection.
+// maxReconnects bounds how often in a row what is repeated survives a connection
+// that is lost at once.
 const maxReconnects = 5
+
+// steady is how long a connection must have lasted to count as one that works:
+// over a bad line a start of an hour may lose many of those.
+const steady = 10 * time.Second
 
 // patiently repeats what may be repeated over a connection that gets lost.
 func (x *execution) patiently(ctx context.Context, f func() error) error {
 	for lost := 0; ; lost++ {
+		began := x.deps.Now()
 		err := f()
+		if x.deps.Now().Sub(began) >= steady {
+			lost = 0
+		}
 		if err == nil || !hostLost(err) || lost == maxReconnects || ctx.Err() != nil {
 			return err
 		}
@@ -205,10 +214,11 @@ func (x *execution) run(parent context.Context, reopen func(context.Context) err
 // underLease does what changes the host. After a loss of the claim or of the
 // host nothing is cleaned up: that is for whoever has the sweep then.
 func (x *execution) underLease(ctx context.Context, reopen func(context.Context) error) error {
-	ctx, release, err := x.hold(ctx, x.sweepOwner())
+	ctx, leases, err := x.hold(ctx, x.sweepOwner())
 	if err != nil {
 		return err
 	}
+	defer leases.stop()
 	if err = reopen(ctx); err == nil {
 		err = x.launchAll(ctx)
 	}
@@ -220,7 +230,7 @@ func (x *execution) underLease(ctx context.Context, reopen func(context.Context)
 	if lost {
 		return err
 	}
-	return errors.Join(err, release(ctx))
+	return errors.Join(err, leases.release(ctx))
 }
 
 // explain gives an error the type that callers tell apart.

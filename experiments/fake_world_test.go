@@ -21,6 +21,9 @@ import (
 type world struct {
 	mu       sync.Mutex
 	patches  []PatchRef
+	engines  *fakeEngines // nil: one interpreter, whose files nobody knows
+	open     bool         // a change of patches was cut off half way
+	recovers int
 	servers  map[string]*fakeServer
 	leases   map[string]string // name -> launch
 	left     []string          // leases that nobody renews any more
@@ -169,34 +172,6 @@ func (f fakeLeases) Release(_ context.Context, names []string, o server.Owner) e
 	}
 	return nil
 }
-
-type fakePatcher struct{ w *world }
-
-func (f fakePatcher) Current(context.Context, Where) (PatchState, error) {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.w.enter(); err != nil {
-		return PatchState{}, err
-	}
-	return PatchState{Patches: slices.Clone(f.w.patches), EngineVersion: "0.5.6"}, nil
-}
-
-func (f fakePatcher) Ensure(_ context.Context, _ Where, set []PatchRef) (PatchState, error) {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.w.enter(); err != nil {
-		return PatchState{}, err
-	}
-	if f.w.patchErr != nil {
-		if err := f.w.patchErr(set); err != nil {
-			return PatchState{}, err
-		}
-	}
-	f.w.patches = slices.Clone(set)
-	return PatchState{Patches: slices.Clone(set), EngineVersion: "0.5.6"}, nil
-}
-
-func (f fakePatcher) Recover(context.Context, Where) error { return nil }
 
 type fakeServers struct{ w *world }
 

@@ -3,39 +3,121 @@ package experiments
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"specrun/experiments/record"
 )
 
-// foundPatches is what one interpreter's files were patched with before the
-// sweep changed them.
+// foundPatches is what one interpreter's files were before the sweep changed
+// anything.
 type foundPatches struct {
-	set   []PatchRef
-	where Where
+	Cell   int        `json:"cell"` // one that has this interpreter and environment
+	Python string     `json:"python"`
+	State  PatchState `json:"state"`
+	// Error says why it could not be read. Nothing is patched there then: it could
+	// not be put back.
+	Error string `json:"error,omitempty"`
 }
 
-// foundPatches remembers the first sight of an interpreter.
-func (x *execution) foundPatches(ev patchEvidence, w Where) {
-	if _, known := x.found[w.key()]; !known {
-		x.found[w.key()] = foundPatches{ev.Found, w}
+// foundEvidence is all of it, as recorded before the first change.
+type foundEvidence struct {
+	Found []foundPatches `json:"found"`
+}
+
+// wheres gives a cell for each interpreter and environment of the plan.
+func (x *execution) wheres() []int {
+	var cells []int
+	known := map[string]bool{}
+	for i, c := range x.plan.Cells {
+		if key := c.Server.where().key(); !known[key] {
+			known[key] = true
+			cells = append(cells, i)
+		}
+	}
+	return cells
+}
+
+func (x *execution) whereOf(cell int) Where { return x.plan.Cells[cell].Server.where() }
+
+// find sees to it that what was found is known and recorded, of every
+// interpreter before the first change: two of them may see the same files, and
+// what the sweep did through the one is not what it found through the other. A
+// change that somebody's command left half done is finished or undone first,
+// since what it comes to is what was found.
+func (a *attempt) find(ctx context.Context) error {
+	x := a.x
+	if x.found != nil {
+		return nil
+	}
+	found, open, err := x.readFound(ctx)
+	if err != nil {
+		return err
+	}
+	if open >= 0 {
+		if err := x.host.Patcher.Recover(ctx, x.whereOf(open)); err != nil {
+			return fmt.Errorf("a change of patches was cut off half way: %w", err)
+		}
+		if found, open, err = x.readFound(ctx); err != nil {
+			return err
+		}
+		if open >= 0 {
+			return errors.New("a change of patches was cut off half way, and is still open")
+		}
+	}
+	if err := a.record(ctx, "", stepFound, record.EventNote, foundEvidence{found}, record.Change{}); err != nil {
+		return err
+	}
+	x.keepFound(found)
+	return nil
+}
+
+// readFound reads all interpreters; open is a cell whose interpreter sees an
+// open transaction, -1 when none does.
+func (x *execution) readFound(ctx context.Context) (found []foundPatches, open int, err error) {
+	open = -1
+	for _, cell := range x.wheres() {
+		w := x.whereOf(cell)
+		f := foundPatches{Cell: cell, Python: w.Python}
+		f.State, err = x.host.Patcher.Current(ctx, w)
+		switch {
+		case err != nil && (ctx.Err() != nil || hostLost(err)):
+			return nil, -1, err
+		case err != nil:
+			f.Error = err.Error()
+		case f.State.Open:
+			open = cell
+		}
+		found = append(found, f)
+	}
+	return found, open, nil
+}
+
+func (x *execution) keepFound(found []foundPatches) {
+	x.found = map[string]foundPatches{}
+	for _, f := range found {
+		x.found[x.whereOf(f.Cell).key()] = f
 	}
 }
 
 // recallFound takes what was found from the journals of an earlier controller.
 func (x *execution) recallFound(events []record.Event) error {
 	for _, e := range events {
-		if e.Step != stepPatch || e.Kind != record.EventIntent && e.Kind != record.EventSkip {
+		if e.Step != stepFound {
 			continue
 		}
-		var ev patchEvidence
+		var ev foundEvidence
 		if err := json.Unmarshal(e.Evidence, &ev); err != nil {
 			return fmt.Errorf("journal of launch %s, event %d: %w", e.LaunchID, e.Seq, err)
 		}
-		if ev.Cell < 0 || ev.Cell >= len(x.plan.Cells) {
-			return fmt.Errorf("journal of launch %s, event %d: the plan has no cell %d", e.LaunchID, e.Seq, ev.Cell)
+		for _, f := range ev.Found {
+			if f.Cell < 0 || f.Cell >= len(x.plan.Cells) {
+				return fmt.Errorf("journal of launch %s, event %d: the plan has no cell %d", e.LaunchID, e.Seq, f.Cell)
+			}
 		}
-		x.foundPatches(ev, x.plan.Cells[ev.Cell].Server.where())
+		x.keepFound(ev.Found)
+		return nil
 	}
 	return nil
 }
@@ -53,32 +135,42 @@ func (x *execution) restore(ctx context.Context) error {
 	defer cancel()
 	for _, key := range sortedKeys(x.found) {
 		f := x.found[key]
+		if f.Error != "" {
+			continue // nothing was patched there
+		}
 		err := x.patiently(ctx, func() error { return x.restoreOne(ctx, f) })
 		if err != nil {
-			return &fatalError{fmt.Errorf("put the patches back for %s: %w", f.where.Python, err)}
+			return &fatalError{fmt.Errorf("put the patches back for %s: %w", f.Python, err)}
 		}
 	}
 	return nil
 }
 
+// restoreOne leaves what is as it was found alone, and nothing else: with a
+// transaction open no file is what it seems.
 func (x *execution) restoreOne(ctx context.Context, f foundPatches) error {
-	now, err := x.host.Patcher.Current(ctx, f.where)
+	w := x.whereOf(f.Cell)
+	now, err := x.host.Patcher.Current(ctx, w)
 	if err != nil {
 		return err
 	}
-	if samePatches(now.Patches, f.set) {
+	if now.isAs(f.State) {
 		return nil
 	}
 	a := x.last
-	ev := map[string]any{"python": f.where.Python, "found": now.Patches, "want": f.set}
+	ev := map[string]any{"python": f.Python, "found": now.Patches, "want": f.State.Patches, "unsound": now.Unsound}
 	if err := a.record(ctx, "", stepRestore, record.EventIntent, ev, record.Change{}); err != nil {
 		return err
 	}
 	a.progress(stepRestore, PhaseBegin, "")
-	state, err := x.host.Patcher.Ensure(ctx, f.where, f.set)
+	state, err := x.host.Patcher.Ensure(ctx, w, f.State.Patches)
 	if err != nil {
 		return err
 	}
 	a.progress(stepRestore, PhaseDone, "")
+	if other := state.changedSince(f.State); len(other) > 0 {
+		x.note(fmt.Sprintf("%s: the patches are as they were found, but not the bytes of %s: somebody else changed it meanwhile; see specrun status",
+			x.plan.Host.Name, strings.Join(other, ", ")))
+	}
 	return a.record(ctx, "", stepRestore, record.EventDone, state, record.Change{})
 }

@@ -49,15 +49,16 @@ func StartServer(ctx context.Context, deps Deps, plan *Plan) (*StartedServer, er
 	defer x.disconnect()
 	// No sweep may take what is in between for what it found, nor be surprised
 	// by other patches between two of its launches.
-	held, release, err := x.hold(ctx, server.Owner{Launch: x.deps.IDs(), Controller: x.deps.Controller, What: byHand})
+	held, leases, err := x.hold(ctx, server.Owner{Launch: x.deps.IDs(), Controller: x.deps.Controller, What: byHand})
 	if err != nil {
 		return nil, err
 	}
+	defer leases.stop()
 	started, err := x.startOne(held)
 	if hostLost(err) {
 		return nil, err
 	}
-	return started, errors.Join(err, release(ctx))
+	return started, errors.Join(err, leases.release(ctx))
 }
 
 // byHand is what a lease says it is for when no sweep is made.

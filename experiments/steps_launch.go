@@ -19,10 +19,8 @@ type leaseEvidence struct {
 	Names []string `json:"names"`
 }
 
-// patchEvidence is recorded before a patch set is changed: what was there is
-// what the end of the sweep goes back to.
+// patchEvidence is recorded before and after a patch set is changed.
 type patchEvidence struct {
-	Cell   int        `json:"cell"` // one that has this interpreter and environment
 	Python string     `json:"python"`
 	Found  []PatchRef `json:"found"`
 	Want   []PatchRef `json:"want"`
@@ -139,12 +137,17 @@ func (a *attempt) undoLease(ctx context.Context) (any, error) {
 func (a *attempt) where() Where { return a.cfg.where() }
 
 func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
+	if err := a.find(ctx); err != nil {
+		return Absent, nil, err
+	}
 	state, err := a.x.host.Patcher.Current(ctx, a.where())
 	if err != nil {
 		return Absent, nil, err
 	}
-	ev := patchEvidence{Cell: a.planned.Runs[0].Cell, Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
-	a.x.foundPatches(ev, a.where())
+	if before := a.x.found[a.where().key()].Error; before != "" {
+		return Absent, nil, fmt.Errorf("%s: its patches could not be read when the sweep began, so that they could not be put back: %s", a.cfg.Python, before)
+	}
+	ev := patchEvidence{Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
 	if state.holds(a.cfg.Patches) {
 		a.patches = state
 		return Done, ev, nil
@@ -158,7 +161,7 @@ func (a *attempt) doPatch(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	a.patches = state
-	return patchEvidence{Cell: a.planned.Runs[0].Cell, Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
+	return patchEvidence{Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
 }
 
 func (a *attempt) lookStart(ctx context.Context) (Found, any, error) {

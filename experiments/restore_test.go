@@ -1,0 +1,157 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// sharedEngine are two interpreters that see one checkout, and one more that
+// sees its own.
+func sharedEngine(theirs ...PatchRef) *fakeEngines {
+	return &fakeEngines{
+		sees:   map[string][]string{"/v/a": {"/src/worker.py"}, "/v/b": {"/src/worker.py"}, "/v/c": {"/c/worker.py"}},
+		stacks: map[string][]PatchRef{"/src/worker.py": theirs},
+	}
+}
+
+// What the sweep did through one interpreter is not what it found through
+// another one that sees the same files.
+func TestExecute_InterpretersOfOneCheckoutArePutBackTogether(t *testing.T) {
+	theirs := []PatchRef{{Name: "theirs", SHA256: "x"}}
+	for _, before := range [][]PatchRef{nil, theirs} {
+		r := newRig(t)
+		r.w.engines = sharedEngine(before...)
+		p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python=/v/a,/v/b,/v/c")
+		sum, err := Execute(context.Background(), r.deps(), p, nil)
+		if err != nil || sum.Done != 3 || len(sum.Notes) > 0 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		for file, want := range map[string][]PatchRef{"/src/worker.py": before, "/c/worker.py": nil} {
+			if got := r.w.engines.stacks[file]; !samePatches(got, want) {
+				t.Errorf("%s was left with %v, found with %v", file, got, want)
+			}
+		}
+		found := 0
+		for _, e := range r.view().Events {
+			if e.Step == stepFound {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("what was found is recorded %d times", found)
+		}
+	}
+}
+
+func TestResume_PutsBackWhatTheFirstControllerFound(t *testing.T) {
+	for n := 1; ; n++ {
+		r := newRig(t)
+		r.w.engines = sharedEngine()
+		p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python=/v/a,/v/b")
+		r.killAt(n)
+		if _, _, lived := r.execute(p); lived {
+			break
+		}
+		r.hook = nil
+		sum, err, _ := r.resume(ResumeOptions{})
+		if err != nil || sum.Done != 2 || len(r.w.engines.stacks["/src/worker.py"]) > 0 {
+			t.Fatalf("killed at boundary %d: %+v, %v, %v", n, sum, err, r.w.engines.stacks)
+		}
+	}
+}
+
+func TestExecute_TwoSweepsOnOneCheckoutExcludeEachOther(t *testing.T) {
+	r := newRig(t)
+	r.w.engines = sharedEngine()
+	other := newRig(t)
+	other.w, other.ids = r.w, 100
+	single := func(r *rig, python string) *Plan {
+		return r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python="+python)
+	}
+	var refused, free error
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepStart && e.Kind == record.EventIntent && refused == nil {
+			_, refused = Execute(context.Background(), other.deps(), single(other, "/v/b"), nil)
+			_, free = Execute(context.Background(), other.deps(), single(other, "/v/c"), nil)
+		}
+	}
+	if sum, err := Execute(context.Background(), r.deps(), single(r, "/v/a"), nil); err != nil || sum.Done != 1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	var held *server.HeldError
+	if !errors.As(refused, &held) || held.Lease.Owner.Launch != r.sweep {
+		t.Errorf("on the same files: %v", refused)
+	}
+	// The other one is only in the way with its GPUs.
+	if errors.As(free, &held) && !slices.Contains(server.GPULeases([]string{"0", "1", "2", "3", "4", "5", "6", "7"}), held.Lease.Name) {
+		t.Errorf("on other files: %v", free)
+	}
+}
+
+// An interpreter that cannot be read fails its own cells, and is not patched
+// when it can be read later: what was there is not known.
+func TestExecute_AnUnreadableInterpreterFailsItsCellsOnly(t *testing.T) {
+	r := newRig(t)
+	r.w.engines = sharedEngine()
+	delete(r.w.engines.sees, "/v/c")
+	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python=/v/a,/v/c")
+	r.w.onStart = func(server.Launch) { r.w.engines.sees["/v/c"] = []string{"/c/worker.py"} }
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.Done != 1 || sum.Failed != 1 || len(r.w.engines.stacks["/c/worker.py"]) > 0 {
+		t.Fatalf("%+v, %v, %v", sum, err, r.w.engines.stacks)
+	}
+}
+
+// With a change open no file is what it seems: what it comes to is what was
+// found.
+func TestExecute_WhatWasCutOffIsSettledBeforeItIsFound(t *testing.T) {
+	r := newRig(t)
+	theirs := []PatchRef{{Name: "theirs", SHA256: "x"}}
+	r.w.patches, r.w.open = theirs, true
+	sum, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=2"), nil)
+	if err != nil || sum.Done != 2 || r.w.recovers != 1 {
+		t.Fatalf("%+v, %v, %d recoveries", sum, err, r.w.recovers)
+	}
+	if !samePatches(r.w.patches, theirs) {
+		t.Errorf("left with %v", r.w.patches)
+	}
+}
+
+// An interrupt in the middle of a commit leaves it open: its files look like
+// none of ours, and are.
+func TestExecute_AnInterruptedChangeIsNotTakenForNothing(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
+	r.w.patchErr = func(set []PatchRef) error {
+		if ctx.Err() != nil {
+			return nil
+		}
+		cancel()
+		r.w.patches, r.w.open = set, true
+		return ctx.Err()
+	}
+	_, err := Execute(ctx, r.deps(), p, nil)
+	var interrupted *InterruptedError
+	if !errors.As(err, &interrupted) {
+		t.Fatalf("%v", err)
+	}
+	if r.w.open || len(r.w.patches) > 0 {
+		t.Errorf("left with %v, open %v", r.w.patches, r.w.open)
+	}
+}
+
+func TestExecute_SaysWhenSomebodyElseChangedAFile(t *testing.T) {
+	r := newRig(t)
+	r.w.engines = sharedEngine()
+	r.w.onStart = func(server.Launch) { r.w.engines.touched = true }
+	sum, err := Execute(context.Background(), r.deps(), r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python=/v/a"), nil)
+	if err != nil || len(sum.Notes) != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
