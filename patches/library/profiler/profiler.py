@@ -27,6 +27,9 @@ class _SpecrunProfiler:
         self.errors = 0
         self.announced = False
         self.watch_wanted = None
+        # Rows come from the engine's thread and from the one that watches. What
+        # belongs together is printed together.
+        self.printing = threading.RLock()
 
     # Called by the wrappers.
 
@@ -170,23 +173,25 @@ class _SpecrunProfiler:
 
     def show(self, rows):
         for row in rows:
-            self.counted += row.cycles
-            self.say(row.text(self.counted), end="")
-            self.say(row.json())
+            with self.printing:
+                self.counted += row.cycles
+                self.say(row.text(self.counted), end="")
+                self.say(row.json())
 
     def say(self, text, end="\n"):
         """One write of whole lines, so that two processes never mix inside one."""
         data = (text + end).encode()
-        out = self.sys.stdout
-        try:
-            out.flush()
-            fd = out.fileno()
-        except (OSError, ValueError, AttributeError):
-            out.write(text + end)  # stdout is an object of Python, not a file
-            out.flush()
-            return
-        while data:
-            data = data[self.os.write(fd, data):]
+        with self.printing:
+            out = self.sys.stdout
+            try:
+                out.flush()
+                fd = out.fileno()
+            except (OSError, ValueError, AttributeError):
+                out.write(text + end)  # stdout is an object of Python, not a file
+                out.flush()
+                return
+            while data:
+                data = data[self.os.write(fd, data):]
 
     def trouble(self, fault):
         try:
