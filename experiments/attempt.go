@@ -141,6 +141,8 @@ func (a *attempt) goOn(ctx context.Context, adopted *record.Run) error {
 	err := a.serve(leased)
 	if err == nil {
 		err = a.measureAll(leased, adopted)
+	} else if adopted != nil {
+		a.willStop(*adopted) // nobody waits for its benchmark any more
 	}
 	var f *failure
 	var fatal *fatalError
@@ -160,7 +162,11 @@ func (a *attempt) goOn(ctx context.Context, adopted *record.Run) error {
 	}
 	// From outside: the run in progress counts for nothing.
 	release()
-	if cutErr := a.cut(ctx, "interrupted"); cutErr != nil {
+	why := err.Error()
+	if ctx.Err() != nil {
+		why = "interrupted"
+	}
+	if cutErr := a.cut(ctx, why); cutErr != nil {
 		return errors.Join(err, cutErr)
 	}
 	return err
@@ -210,10 +216,18 @@ func (a *attempt) failRest(ctx context.Context, why failureEvidence) error {
 		if a.x.filled(a.slot(r)) {
 			continue
 		}
-		run := a.newRun(r)
-		run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, why.Class, why.Reason, run.StartUs
+		var run record.Run
+		if a.run != nil && a.run.SlotID == a.slot(r) {
+			run = *a.run // an earlier controller had begun it
+		} else {
+			run = a.newRun(r)
+		}
+		run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, why.Class, why.Reason, a.x.nowUs()
 		if err := a.endRun(ctx, stepRun, record.EventFailed, why, r, run, &record.RunData{Provenance: a.provenance(r)}); err != nil {
 			return err
+		}
+		if a.run != nil && a.run.ID == run.ID {
+			a.run = nil
 		}
 		a.attachTail(ctx, run.ID)
 	}
@@ -249,15 +263,24 @@ func (a *attempt) cut(ctx context.Context, why string) error {
 	if undoErr != nil {
 		return &fatalError{undoErr}
 	}
-	if a.run != nil {
-		run := *a.run
-		run.State, run.Reason, run.EndUs = record.RunCut, why, a.x.nowUs()
-		if err := a.record(ctx, run.ID, stepRun, record.EventNote, map[string]string{"cut": why}, record.Change{Run: &run}); err != nil {
-			return err
-		}
-		a.run = nil
+	if err := a.cutRun(ctx, why); err != nil {
+		return err
 	}
-	return a.close(ctx, record.LaunchCut)
+	return a.closeAs(ctx, record.LaunchCut, map[string]string{"cut": why})
+}
+
+// cutRun ends the run that is open, if any, without a result.
+func (a *attempt) cutRun(ctx context.Context, why string) error {
+	if a.run == nil {
+		return nil
+	}
+	run := *a.run
+	run.State, run.Reason, run.EndUs = record.RunCut, why, a.x.nowUs()
+	if err := a.record(ctx, run.ID, stepRun, record.EventNote, map[string]string{"cut": why}, record.Change{Run: &run}); err != nil {
+		return err
+	}
+	a.run = nil
+	return nil
 }
 
 // finish cleans up and records how the launch ended. A launch that is kept is
@@ -273,6 +296,9 @@ func (a *attempt) finish(ctx context.Context, state record.LaunchState) error {
 	} else if err := a.undoAll(ctx); err != nil {
 		return &fatalError{err}
 	}
+	if err := a.cutRun(ctx, "its launch ended"); err != nil {
+		return err
+	}
 	return a.close(ctx, state)
 }
 
@@ -282,8 +308,12 @@ func (a *attempt) undoAll(ctx context.Context) error {
 	return a.undoTo(ctx, 0)
 }
 
-// close keeps the launch's log and makes its state final.
 func (a *attempt) close(ctx context.Context, state record.LaunchState) error {
+	return a.closeAs(ctx, state, nil)
+}
+
+// closeAs keeps the launch's log and makes its state final; evidence says why.
+func (a *attempt) closeAs(ctx context.Context, state record.LaunchState, evidence any) error {
 	ctx, cancel := a.x.cleaning(ctx)
 	defer cancel()
 	if a.state.Phase == server.Running || a.state.Phase == server.Exited { // else there is no log
@@ -292,7 +322,7 @@ func (a *attempt) close(ctx context.Context, state record.LaunchState) error {
 		}
 	}
 	a.rec.State = state
-	return a.record(ctx, "", stepLaunch, record.EventDone, nil, record.Change{Launch: &a.rec})
+	return a.record(ctx, "", stepLaunch, record.EventDone, evidence, record.Change{Launch: &a.rec})
 }
 
 func (a *attempt) slot(r PlannedRun) string {

@@ -123,6 +123,7 @@ func (a *attempt) reopen(ctx context.Context, active []record.Run) error {
 	if goOn {
 		a.progress(stepLaunch, PhaseNote, "an earlier controller's server still runs: going on with it")
 		a.run = run
+		a.cleanUp(nil) // also when a step before the server's fails
 		return a.goOn(ctx, run)
 	}
 	a.progress(stepLaunch, PhaseNote, why)
@@ -211,10 +212,15 @@ func (a *attempt) cleanUp(active []record.Run) {
 		a.willUndo(s)
 	}
 	for _, r := range active {
-		for _, dir := range []string{r.ID + "-warm", r.ID} {
-			j := BenchJob{Launch: a.rec.ID, Dir: dir}
-			a.willUndo(Step{Name: stepBench + " " + dir, Run: r.ID,
-				Undo: func(ctx context.Context) (any, error) { return nil, a.x.host.Bench.Stop(ctx, j) }})
-		}
+		a.willStop(r)
+	}
+}
+
+// willStop puts a run's benchmarks on the list of what is undone.
+func (a *attempt) willStop(r record.Run) {
+	for _, dir := range []string{r.ID + "-warm", r.ID} {
+		j := BenchJob{Launch: a.rec.ID, Dir: dir}
+		a.willUndo(Step{Name: stepBench + " " + dir, Run: r.ID,
+			Undo: func(ctx context.Context) (any, error) { return nil, a.x.host.Bench.Stop(ctx, j) }})
 	}
 }

@@ -308,3 +308,37 @@ func TestController_KnowsTheDead(t *testing.T) {
 		t.Errorf("%s is said to live", other)
 	}
 }
+
+// A launch that is taken up again and then fails fails the run that was being
+// measured, and leaves neither it nor its benchmark behind.
+func TestResume_AnAdoptedRunEndsWithItsLaunch(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepBench && e.Kind == record.EventIntent {
+			l := r.view().Launches[0]
+			err := fakeBenches{r.w}.Start(context.Background(), BenchJob{Launch: l.ID, Dir: e.RunID, Model: "model", BaseURL: "http://x", LogPath: "/l", Plan: p.Cells[0].Bench})
+			if err != nil {
+				t.Error(err)
+			}
+			panic(killed{})
+		}
+	}
+	r.execute(p)
+	r.hook = nil
+	r.w.patches = nil // by hand, meanwhile
+	r.w.patchErr = func(set []PatchRef) error {
+		if len(set) > 0 {
+			return errors.New("conflict")
+		}
+		return nil
+	}
+	sum, err, _ := r.resume(ResumeOptions{})
+	if err != nil || sum.Failed != 1 || sum.Done != 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	r.settled(p)
+	if v := r.view(); len(v.Runs) != 1 || v.Runs[0].Attempt != 1 {
+		t.Errorf("%+v", v.Runs)
+	}
+}
