@@ -80,7 +80,7 @@ func newShowCommand(a *app) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a sweep's table, or all that is stored of a run",
 		Long: `Show a sweep as the table of its cells, or a run with its numbers, labels, checks
-and provenance. "last" is the sweep begun last.`,
+and provenance. "last" is the sweep or run begun last, among those with a result.`,
 		Example: `  specrun show last
   specrun show last --json`,
 		Args: needs("an ID", 1, 1, "specrun show last"),
@@ -145,14 +145,37 @@ func logTail(artifacts []record.Artifact) ([]string, error) {
 	return lines, nil
 }
 
-// lastSweep stands for the id of the sweep begun last.
+// lastSweep stands for the id of the sweep begun last, see lastID.
 const lastSweep = "last"
 
 func (a *app) sweepID(ctx context.Context, s *store.Store, id string) (string, error) {
 	if id == lastSweep {
-		return s.LatestSweep(ctx)
+		return lastID(ctx, s)
 	}
 	return s.SweepID(ctx, id)
+}
+
+// measuring are the kinds of sweeps that measured something here.
+var measuring = []string{"sweep", "run"}
+
+// lastID gives the sweep that "last" means: the one begun last that has a result,
+// since one that was refused has none, else the one begun last; an import only
+// when there is nothing else.
+func lastID(ctx context.Context, s *store.Store) (string, error) {
+	const looked = 50
+	rows, err := s.ListSweeps(ctx, store.SweepFilter{Kinds: measuring, Limit: looked})
+	if err != nil {
+		return "", err
+	}
+	for _, r := range rows {
+		if r.Done+r.Failed > 0 {
+			return r.Sweep.ID, nil
+		}
+	}
+	if len(rows) > 0 {
+		return rows[0].Sweep.ID, nil
+	}
+	return s.LatestSweep(ctx)
 }
 
 // showSweep prints the table of a sweep as it is now.

@@ -359,12 +359,14 @@ func (a *app) entryNamed(ctx context.Context, name string) (configs.Host, error)
 // into an error.
 func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments.Summary, err error, took time.Duration) error {
 	a.printer.done()
-	if s == nil {
-		return err
+	if s == nil || codeOf(err) == exitLocked && (s.Done+s.Failed == 0 || s.Launches == 0) {
+		return err // refused: there is nothing else to say
 	}
 	// The table is shown after an interrupt too: what is stored is stored.
-	if shown := a.showSweep(context.WithoutCancel(ctx), results, s.SweepID); shown != nil {
-		return errors.Join(err, shown)
+	if s.Done+s.Failed > 0 || a.flags.json {
+		if shown := a.showSweep(context.WithoutCancel(ctx), results, s.SweepID); shown != nil {
+			return errors.Join(err, shown)
+		}
 	}
 	for _, n := range s.Notes {
 		a.note("note: %s", n)
