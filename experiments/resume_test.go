@@ -295,20 +295,6 @@ func TestResume_TheSlowerOfTwoIsToldWhoWasFaster(t *testing.T) {
 	}
 }
 
-func TestController_KnowsTheDead(t *testing.T) {
-	if self := Controller(); ControllerGone(self) {
-		t.Errorf("%s is said to be gone", self)
-	}
-	for _, id := range []string{"", "pid 1 on elsewhere [b 2]", "a/b/c/d"} {
-		if ControllerGone(id) {
-			t.Errorf("%q is said to be gone", id)
-		}
-	}
-	if other := controllerName(999999999, hostname(), bootID(), "1"); !ControllerGone(other) {
-		t.Errorf("%s is said to live", other)
-	}
-}
-
 // A launch that is taken up again and then fails fails the run that was being
 // measured, and leaves neither it nor its benchmark behind.
 func TestResume_AnAdoptedRunEndsWithItsLaunch(t *testing.T) {

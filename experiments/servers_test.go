@@ -111,8 +111,8 @@ func TestServers_WhoWorksWithIt(t *testing.T) {
 	if s := m.servers()[0]; s.PatchLive != nil || s.Controller != "" || s.Experiment != "" {
 		t.Errorf("nothing is known of it: %+v", s)
 	}
-	gone := controllerName(1<<22+1, hostname(), bootID(), "1") // above the highest pid
-	for who, want := range map[string]string{Controller(): Controller(), gone: "", "pid 1 on another-machine [b 1]": "pid 1 on another-machine [b 1]"} {
+	gone := deadController()
+	for who, want := range map[string]string{Controller(): Controller(), gone: "", "pid 1 on another-machine [b 1 m 4]": "pid 1 on another-machine [b 1 m 4]"} {
 		owner := server.Owner{Launch: id, Controller: who}
 		if err := server.AcquireLease(t.Context(), m, m.state, []string{"gpu-all"}, owner, time.Minute); err != nil {
 			t.Fatal(err)
@@ -153,13 +153,13 @@ func TestStopServer_GivesItsLeasesBack(t *testing.T) {
 func TestReleaseDeadLeases_OnlyWhatNothingStandsBehind(t *testing.T) {
 	m := newMachine(t)
 	id := m.talker("")
-	gone := controllerName(1<<22+1, hostname(), bootID(), "1")
+	gone := deadController()
 	for name, owner := range map[string]server.Owner{
 		"gpu-0": {Launch: id, Controller: gone},                 // its server lives
 		"gpu-1": {Launch: "starting", Controller: Controller()}, // no server yet
 		"gpu-2": {Launch: "dead", Controller: gone},
 		"gpu-3": {Launch: "left", Controller: Controller()}, // expired below
-		"gpu-4": {Launch: "away", Controller: "pid 1 on another-machine [b 1]"},
+		"gpu-4": {Launch: "away", Controller: "pid 1 on another-machine [b 1 m 4]"},
 	} {
 		if err := server.AcquireLease(t.Context(), m, m.state, []string{name}, owner, time.Minute); err != nil {
 			t.Fatal(err)
