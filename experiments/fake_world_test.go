@@ -24,6 +24,7 @@ type world struct {
 	engines  *fakeEngines // nil: one interpreter, whose files nobody knows
 	open     bool         // a change of patches was cut off half way
 	recovers int
+	cards    []string // UUIDs by index; nil where nvidia-smi is missing
 	servers  map[string]*fakeServer
 	leases   map[string]string // name -> launch
 	left     []string          // leases that nobody renews any more
@@ -396,7 +397,11 @@ func (f fakeBenches) Stop(_ context.Context, j BenchJob) error {
 type fakeProber struct{ w *world }
 
 func (f fakeProber) Facts(context.Context, Where) ([]record.Fact, error) {
-	return []record.Fact{{Group: "host", Key: "kernel", Value: "Linux 6.1"}}, nil
+	facts := []record.Fact{{Group: "host", Key: "kernel", Value: "Linux 6.1"}}
+	for index, uuid := range f.w.cards {
+		facts = append(facts, record.Fact{Group: "gpu", Key: fmt.Sprintf("%d uuid", index), Value: uuid})
+	}
+	return facts, nil
 }
 
 type fakeEngine struct{ fakeRenderer }

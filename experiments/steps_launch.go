@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"specrun/deploy/server"
@@ -84,13 +85,38 @@ func (a *attempt) lookLease(ctx context.Context) (Found, any, error) {
 			return Absent, nil, &server.PortError{Host: h.Name, Holder: *holder}
 		}
 	}
-	a.leases = leaseEvidence{Port: port, Names: append([]string{server.PortLease(port)}, server.GPULeases(a.gpus())...)}
+	cards, err := a.cards(ctx)
+	if err != nil {
+		return Absent, nil, err
+	}
+	a.leases = leaseEvidence{Port: port, Names: append([]string{server.PortLease(port)}, server.GPULeases(cards)...)}
 	a.port = port // kept when the step is looked at again
 	// Leases run out, so they are always taken (anew).
 	return Partial, a.leases, nil
 }
 
-// gpus are the GPU names of leases and of CUDA_VISIBLE_DEVICES; nil for all.
+// cards name the launch's GPUs in leases: by UUID, so that one card has one name
+// for everybody, and by index where the host does not tell. nil is all.
+func (a *attempt) cards(ctx context.Context) ([]string, error) {
+	gpus := a.gpus()
+	if gpus == nil {
+		return nil, nil
+	}
+	facts, err := a.x.hostFacts(ctx, a.where())
+	if err != nil {
+		return nil, err
+	}
+	for i, index := range gpus {
+		for _, f := range facts {
+			if f.Group == "gpu" && f.Key == index+" uuid" && strings.HasPrefix(f.Value, "GPU-") {
+				gpus[i] = f.Value
+			}
+		}
+	}
+	return gpus, nil
+}
+
+// gpus are the indexes for CUDA_VISIBLE_DEVICES; nil for all.
 func (a *attempt) gpus() []string {
 	var out []string
 	for _, g := range a.cfg.GPUs {

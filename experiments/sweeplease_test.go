@@ -3,6 +3,8 @@ package experiments
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"specrun/deploy/server"
@@ -56,5 +58,34 @@ func TestExecute_HeldGPUsEndTheSweepWithoutAResult(t *testing.T) {
 	}
 	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 {
 		t.Errorf("left: %v %v", left, r.w.patches)
+	}
+}
+
+// One card has one name for everybody, whatever numbers it goes by.
+func TestExecute_LeasesGPUsByUUID(t *testing.T) {
+	for _, c := range []struct {
+		cards []string
+		names []string
+	}{{[]string{"GPU-aa", "GPU-bb", "GPU-cc"}, []string{"gpu-GPU-bb", "gpu-GPU-cc"}}, {nil, []string{"gpu-1", "gpu-2"}}} {
+		r := newRig(t)
+		r.w.cards = c.cards
+		var leased []string
+		r.w.onStart = func(l server.Launch) {
+			for name := range r.w.leases {
+				if strings.HasPrefix(name, "gpu-") {
+					leased = append(leased, name)
+				}
+			}
+			if !slices.Equal(l.GPUs, []string{"1", "2"}) {
+				t.Errorf("the server is given %v", l.GPUs)
+			}
+		}
+		p := r.plan(func(s *Spec) { s.Baseline, s.Server.GPUs = nil, []int{1, 2} }, "steps=2")
+		if sum, err := Execute(context.Background(), r.deps(), p, nil); err != nil || sum.Done != 1 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		if slices.Sort(leased); !slices.Equal(leased, c.names) {
+			t.Errorf("leased %v, want %v", leased, c.names)
+		}
 	}
 }
