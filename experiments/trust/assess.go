@@ -35,7 +35,7 @@ type Request struct {
 // Cycles is what the profiler counted in the benchmark window.
 type Cycles struct {
 	Counted   int     // decode cycles whose interval was counted
-	Mixed     int     // of those, in rows whose least and greatest batch differ
+	Mixed     int     // of those, all in rows whose least and greatest batch differ
 	MeanBatch float64 // requests per cycle; 0 unknown
 }
 
@@ -123,7 +123,7 @@ func assign(in Input) []record.Label {
 	if c := in.Cycles; c != nil && c.Counted > 0 {
 		add(c.Counted < minCycles, Short, "%d cycles counted", c.Counted)
 		mixed := float64(c.Mixed) / float64(c.Counted)
-		add(mixed > mixedFraction, MixedBatch, "in %s of %d cycles", percent(mixed), c.Counted)
+		add(mixed > mixedFraction, MixedBatch, "in rows that hold %s of %d cycles", percent(mixed), c.Counted)
 	}
 	if failed, sent := requestFailures(in); failed > 0 {
 		add(true, Partial, "%s of %s requests failed", count(failed), count(sent))
