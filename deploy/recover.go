@@ -2,9 +2,12 @@ package deploy
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -76,8 +79,8 @@ func recoverOne(ctx context.Context, t Target, f *Facts, s *StateFacts, d transa
 	if d.Error == "" {
 		err = json.Unmarshal(d.JSON, &tx)
 	}
-	if err == nil && tx.Schema != ledgerSchema {
-		err = fmt.Errorf("schema %d is not known to this version", tx.Schema)
+	if err == nil {
+		err = tx.check(d.ID)
 	}
 	if err != nil {
 		return RecoveredTx{}, &LedgerError{Host: f.Host, Path: where, Err: err}
@@ -110,6 +113,38 @@ func recoverOne(ctx context.Context, t Target, f *Facts, s *StateFacts, d transa
 	}
 	r.Result = parseReport(res.Stdout).result
 	return r, nil
+}
+
+// check says why a transaction is none that this version makes: in a shared
+// state folder others can write it, and its names become paths to replace and
+// to remove.
+func (tx transaction) check(id string) error {
+	if tx.Schema != ledgerSchema {
+		return fmt.Errorf("schema %d is not known to this version", tx.Schema)
+	}
+	if tx.ID != id || !validID(id) || len(tx.Files) == 0 || len(tx.Folders) == 0 {
+		return fmt.Errorf("it is not the transaction %q", id)
+	}
+	for _, f := range tx.Folders {
+		if !validFolder(f.Path) {
+			return fmt.Errorf("folder %q", f.Path)
+		}
+	}
+	for _, f := range tx.Files {
+		folder := path.Dir(f.Path)
+		here := slices.ContainsFunc(tx.Folders, func(d txFolder) bool { return d.Path == folder })
+		staged := f.Stage == "-" || f.Stage == folder+"/.specrun-"+id+"/"+path.Base(f.Path)
+		if !here || !validFolder(f.Path) || !staged || f.ID != fileID(f.Path) || !validSum(f.Pre) || !validSum(f.Post) {
+			return fmt.Errorf("file %q, staged as %q", f.Path, f.Stage)
+		}
+	}
+	return nil
+}
+
+// validSum: a SHA-256, or "none" for no file.
+func validSum(s string) bool {
+	data, err := hex.DecodeString(s)
+	return s == "none" || err == nil && len(data) == sha256.Size
 }
 
 // direction is forward unless content that is still to be moved is gone.
