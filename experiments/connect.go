@@ -127,7 +127,7 @@ var hostFactsText string
 type remoteProber struct{ h RemoteHost }
 
 func (p remoteProber) Facts(ctx context.Context, w Where) ([]record.Fact, error) {
-	res, err := p.h.Run(ctx, remote.Script{Name: "hostfacts", Text: hostFactsText, Vars: []remote.Var{{Name: "PYTHON", Value: w.Python}}})
+	res, err := p.h.Run(ctx, remote.Script{Name: "hostfacts", Text: remote.HostLib() + hostFactsText, Vars: []remote.Var{{Name: "PYTHON", Value: w.Python}}})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-# Prints what could explain a number, one "group key value" a line. Changes nothing.
+# Prints what could explain a number, one "group key value" a line.
+# Behind remote.HostLib. Changes nothing.
 fact() {
 	[ -z "$3" ] || printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%s' "$3" | tr '\t\n' '  ')"
 }
@@ -26,8 +27,7 @@ main() {
 			done
 		fact gpu cuda "$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9.]*\).*/\1/p' | head -n 1)"
 	fi
-	python=$PYTHON
-	case $python in '~/'*) python=$HOME/${python#'~/'} ;; esac
-	fact code python_version "$("$python" -c 'import platform; print(platform.python_version())' 2>/dev/null </dev/null)"
+	expand "$PYTHON"
+	fact code python_version "$("$expanded" -c 'import platform; print(platform.python_version())' 2>/dev/null </dev/null)"
 	return 0
 }
