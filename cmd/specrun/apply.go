@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -114,16 +115,17 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		packages := packagesOf(library, change.Add)
 		if f.dryRun {
-			a.printPlan(c.Name(), plan)
+			a.printPlan(c.Name(), plan, packages)
 			return nil
 		}
-		a.printOutcome(c.Name(), outcome)
+		a.printOutcome(c.Name(), outcome, packages)
 		return nil
 	})
 }
 
-func (a *app) printPlan(host string, p *deploy.Plan) {
+func (a *app) printPlan(host string, p *deploy.Plan, packages map[string]bool) {
 	if a.flags.json {
 		a.line("plan", p)
 		return
@@ -131,16 +133,73 @@ func (a *app) printPlan(host string, p *deploy.Plan) {
 	if p.Empty() {
 		a.printf("%s: nothing to change\n", host)
 	}
+	short := a.shortPaths(pathsOf(p.Files), packages)
 	for _, f := range p.Files {
-		a.printf("%s: would %s %s: %s -> %s\n", host, f.Action, f.Path, stackName(f.Before), stackName(f.After))
+		a.printf("%s: would %s %s: %s -> %s\n", host, f.Action, short(f.Path), stackName(f.Before), stackName(f.After))
 	}
-	a.printf("%s", p.Diff())
+	diff := p.Diff()
+	a.printf("%s", diff)
+	if !p.Empty() {
+		a.printf("%s: would %s; nothing was written\n", host, planSummary(p, diff))
+	}
 	for _, n := range p.Notes {
 		a.note("%s: note: %s", host, n)
 	}
 }
 
-func (a *app) printOutcome(host string, o *deploy.Outcome) {
+// planSummary is a plan in a line: what would become of how many files, and the
+// lines of its diff.
+func planSummary(p *deploy.Plan, diff string) string {
+	files := map[deploy.Action]int{}
+	for _, f := range p.Files {
+		files[f.Action]++
+	}
+	var parts []string
+	for _, action := range []deploy.Action{deploy.Patch, deploy.Restore, deploy.Forget} {
+		if n := files[action]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", action, counted(n, "file")))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	plus, minus := diffLines(diff)
+	if plus > 0 {
+		text += fmt.Sprintf(", +%s", counted(plus, "line"))
+	}
+	if minus > 0 {
+		text += fmt.Sprintf(", -%s", counted(minus, "line"))
+	}
+	return text
+}
+
+// diffLines counts what a unified diff adds and takes away. Each hunk says how
+// long it is: what is outside, such as the names of the files, is no content.
+func diffLines(diff string) (plus, minus int) {
+	old, now := 0, 0 // lines left of the hunk
+	for line := range strings.Lines(diff) {
+		switch {
+		case old == 0 && now == 0:
+			old, now = hunkLength(line)
+		case line[0] == '+':
+			plus, now = plus+1, now-1
+		case line[0] == '-':
+			minus, old = minus+1, old-1
+		case line[0] == ' ':
+			old, now = old-1, now-1
+		}
+	}
+	return plus, minus
+}
+
+// hunkLength reads "@@ -1,7 +1,8 @@"; zeros for any other line.
+func hunkLength(line string) (old, now int) {
+	var at int
+	if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d,%d @@", &at, &old, &at, &now); n != 4 {
+		return 0, 0
+	}
+	return old, now
+}
+
+func (a *app) printOutcome(host string, o *deploy.Outcome, packages map[string]bool) {
 	if a.flags.json {
 		a.line("outcome", o)
 		return
@@ -150,11 +209,12 @@ func (a *app) printOutcome(host string, o *deploy.Outcome) {
 			a.note("%s: an earlier command had been cut off: taken %s, %s", host, tx.Result, strings.Join(tx.Paths, ", "))
 		}
 	}
+	short := a.shortPaths(pathsOf(o.Changed, o.Kept), packages)
 	for _, f := range o.Changed {
-		a.printf("%s: %s %s: %s -> %s\n", host, past(f.Action), f.Path, stackName(f.Before), stackName(f.After))
+		a.printf("%s: %s %s: %s -> %s\n", host, past(f.Action), short(f.Path), stackName(f.Before), stackName(f.After))
 	}
 	for _, f := range o.Kept {
-		a.printf("%s: unchanged %s: %s\n", host, f.Path, stackName(f.After))
+		a.printf("%s: unchanged %s: %s\n", host, short(f.Path), stackName(f.After))
 	}
 	if len(o.Changed)+len(o.Kept) == 0 {
 		a.printf("%s: nothing to change\n", host)

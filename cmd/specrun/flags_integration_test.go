@@ -70,7 +70,7 @@ func testFlagsReachTheServer(t *testing.T, bin string) {
 	}
 
 	plan := u.does(0, "run", "-f", spec, "steps=2", "--rounds", "1", "--host", "lab", "--dry-run").stdout
-	_, command, ok := strings.Cut(plan, "repeat 1\n")
+	_, command, ok := strings.Cut(plan, "patches profiling-v4\n")
 	if !ok {
 		t.Fatalf("no command in the plan:\n%s", plan)
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"specrun/experiments"
 	"specrun/experiments/record"
+	"specrun/experiments/report"
 )
 
 // announce prints a plan: the line every sweep begins with, and all of it for a
@@ -26,23 +28,65 @@ func (a *app) announce(p *experiments.Plan, full bool) {
 		show("  dropped %s: breaks the rule %s", d.Cell, d.Rule)
 	}
 	for _, m := range p.Merged {
-		show("  merged %s into %s: %s", m.Cell, cellName(p.Cells[m.Into].Params, p.Cells[m.Into].Baseline), m.Why)
+		show("  merged %s into %s: %s", m.Cell, namesIn(p.Cells)(p.Cells[m.Into]), m.Why)
 	}
 	for _, n := range p.Notes {
-		show("  note: %s", n)
+		show("%s", noteText("  note: ", n))
 	}
 	if !full {
 		return
 	}
-	for _, l := range p.Launches {
-		var runs []string
-		for _, r := range l.Runs {
-			c := p.Cells[r.Cell]
-			runs = append(runs, fmt.Sprintf("%s repeat %d", cellName(c.Params, c.Baseline), r.Repeat+1))
-		}
-		patches := patchNames(p.Cells[l.Runs[0].Cell].Server.Patches)
-		a.printf("\nlaunch %d, round %d, patches %s: %s%s\n%s\n", l.N+1, l.Round+1, patches, strings.Join(runs, ", "), placeholder(l), l.Command)
+	a.printf("%s", launchesText(p))
+}
+
+// launchesText shows the launches of a plan: each command once, whatever the
+// number of rounds.
+func launchesText(p *experiments.Plan) string {
+	type group struct {
+		first  experiments.PlannedLaunch
+		cells  []string
+		rounds int
 	}
+	name := namesIn(p.Cells)
+	var groups []*group
+	byCommand := map[string]*group{}
+	port := 0
+	for _, l := range p.Launches {
+		var cells []string
+		for _, r := range l.Runs {
+			if c := name(p.Cells[r.Cell]); !slices.Contains(cells, c) {
+				cells = append(cells, c)
+			}
+		}
+		key := strings.Join(append(cells, l.Command), "\x00")
+		g := byCommand[key]
+		if g == nil {
+			g = &group{first: l, cells: cells}
+			byCommand[key], groups = g, append(groups, g)
+		}
+		g.rounds++
+		port = max(port, l.Placeholder)
+	}
+	var b strings.Builder
+	if port != 0 {
+		fmt.Fprintf(&b, "port %d stands for one that is free then\n", port)
+	}
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n%s, patches %s", strings.Join(g.cells, ", "), patchNames(p.Cells[g.first.Runs[0].Cell].Server.Patches))
+		if runs := len(g.first.Runs); runs > 1 {
+			fmt.Fprintf(&b, ", %s in each launch", counted(runs, "run"))
+		}
+		if g.rounds > 1 {
+			fmt.Fprintf(&b, ", x %d rounds", g.rounds)
+		}
+		fmt.Fprintf(&b, "\n%s\n", g.first.Command)
+	}
+	return b.String()
+}
+
+// noteText is a note of several lines that a terminal need not break.
+func noteText(head, note string) string {
+	return strings.Join(report.Wrap(head+note, 100, strings.Repeat(" ", len(head))), "\n")
 }
 
 // patchNames shows a patch set in words.

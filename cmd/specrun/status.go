@@ -56,7 +56,7 @@ func (a *app) runStatus(ctx context.Context, specFile string, exitWithCode bool)
 		mu.Lock()
 		defer mu.Unlock()
 		clean = clean && report.Clean()
-		a.printStatus(c.Name(), report)
+		a.printStatus(c.Name(), report, packagesOf(library))
 		return nil
 	})
 	if err == nil && exitWithCode && !clean {
@@ -65,7 +65,7 @@ func (a *app) runStatus(ctx context.Context, specFile string, exitWithCode bool)
 	return err
 }
 
-func (a *app) printStatus(host string, r *deploy.Report) {
+func (a *app) printStatus(host string, r *deploy.Report, packages map[string]bool) {
 	if a.flags.json {
 		for _, f := range r.Files {
 			a.line("file", struct {
@@ -88,10 +88,15 @@ func (a *app) printStatus(host string, r *deploy.Report) {
 		}
 		a.printf("%s: no engine found (%s)\n", host, hint)
 	}
+	var paths []string
+	for _, f := range r.Files {
+		paths = append(paths, f.Path)
+	}
+	short := a.shortPaths(paths, packages)
 	var rows [][]string
 	for _, f := range r.Files {
 		engine := strings.TrimSpace(f.Engine + " " + f.EngineVersion)
-		rows = append(rows, []string{host, string(f.Verdict), stackName(f.Patches), engine, f.Path})
+		rows = append(rows, []string{host, string(f.Verdict), stackName(f.Patches), engine, short(f.Path)})
 	}
 	if len(rows) > 0 {
 		a.table([]string{"HOST", "VERDICT", "PATCHES", "ENGINE", "FILE"}, rows)

@@ -32,7 +32,7 @@ type sweepFlags struct {
 
 func (f *sweepFlags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.specFile, "file", "f", "", "experiment `FILE` (default ./specrun.yaml, then the host's)")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each launch, change nothing")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each cell, change nothing")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "launches per cell (default: the spec's)")
 	c.Flags().IntVar(&f.repeats, "repeats", 0, "runs within one launch (default: the spec's)")
 }
@@ -369,7 +369,7 @@ func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments
 		}
 	}
 	for _, n := range s.Notes {
-		a.note("note: %s", n)
+		a.note("%s", noteText("note: ", n))
 	}
 	a.note("sweep %s %s: %d runs done, %d failed, %d missing, %d launches in %s; stored in %s",
 		s.SweepID, s.State, s.Done, s.Failed, s.Missing, s.Launches, took.Round(100*time.Millisecond), results.Path())

@@ -60,7 +60,7 @@ func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record
 func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	var b strings.Builder
 	note := func(format string, args ...any) {
-		for _, line := range wrap("  "+fmt.Sprintf(format, args...), noteWidth, "     ") {
+		for _, line := range Wrap("  "+fmt.Sprintf(format, args...), noteWidth, "     ") {
 			b.WriteString(line + "\n")
 		}
 	}

@@ -282,7 +282,7 @@ func TestWrap(t *testing.T) {
 		{"  one " + long + " two three", "  one|     " + long + "|     two three"},
 		{"  größer größer größer", "  größer größer|     größer"},
 	} {
-		if got := strings.Join(wrap(c.text, 20, "     "), "|"); got != c.want {
+		if got := strings.Join(Wrap(c.text, 20, "     "), "|"); got != c.want {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
 	}

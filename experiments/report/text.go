@@ -72,9 +72,9 @@ func number(v float64, unit string) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// wrap breaks a text at blanks into lines of at most width characters; those
+// Wrap breaks a text at blanks into lines of at most width characters; those
 // after the first begin with indent. A word that is longer stands alone.
-func wrap(text string, width int, indent string) []string {
+func Wrap(text string, width int, indent string) []string {
 	var lines []string
 	for utf8.RuneCountInString(text) > width {
 		head := string([]rune(text)[:width+1])
