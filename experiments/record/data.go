@@ -91,3 +91,12 @@ type SweepView struct {
 	Data     map[string]RunData // by run id
 	Artifact []Artifact
 }
+
+// CellFacts is what the labels of a cell, not of one of its runs, rest on.
+type CellFacts struct {
+	Runs     int // that are done
+	Launches int // with a run that is done
+	// BaselineMoved says how the baseline that the cell is compared with moved
+	// during the sweep, for people; "" when it is not known to have moved.
+	BaselineMoved string
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"specrun/experiments/record"
+	"specrun/experiments/stats"
 )
 
 // note collects what goes below the table: labels, failed checks, failed runs.
@@ -33,7 +34,7 @@ func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record
 		}
 	}
 	if o.CellLabels != nil && row.Runs > 0 {
-		for _, l := range o.CellLabels(row.Runs, row.Launches) {
+		for _, l := range o.CellLabels(record.CellFacts{Runs: row.Runs, Launches: row.Launches, BaselineMoved: s.baselineMoved(row)}) {
 			add(l)
 		}
 	}
@@ -54,6 +55,24 @@ func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record
 			}
 		}
 	}
+}
+
+// baselineMoved says how the baseline of a row moved over the rounds by more than
+// noise, "" when it did not or that cannot be told.
+func (s *Summary) baselineMoved(row *CellRow) string {
+	base := s.baselineOf(row)
+	if base == nil {
+		return ""
+	}
+	name := s.Objective
+	if len(base.launches[name]) == 0 || strings.HasPrefix(name, "cycle_") {
+		name = "output_throughput"
+	}
+	d := stats.Drift(base.launches[name])
+	if d.Separable == nil || !*d.Separable {
+		return ""
+	}
+	return fmt.Sprintf("%s of the baseline moved by %+.1f %% from its first %d launches to its last %d", name, 100*(d.Ratio-1), d.NB, d.NA)
 }
 
 // footnotes explain what the table uses, and nothing else.

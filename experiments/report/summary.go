@@ -13,10 +13,10 @@ import (
 
 // Options bring in what the caller knows and stored results do not.
 type Options struct {
-	Objective  string                                  // "" = the one of the plan, else output_throughput
-	Advice     func(label string) string               // what to do about a label; nil = nothing
-	CellLabels func(runs, launches int) []record.Label // labels that depend on how often a cell was measured; nil = none
-	LogTail    []string                                // of one failed run: the last lines of its server's log
+	Objective  string                                // "" = the one of the plan, else output_throughput
+	Advice     func(label string) string             // what to do about a label; nil = nothing
+	CellLabels func(record.CellFacts) []record.Label // labels that depend on all launches of a cell; nil = none
+	LogTail    []string                              // of one failed run: the last lines of its server's log
 }
 
 // Summary is a sweep in numbers.
@@ -115,8 +115,10 @@ func Summarize(v record.SweepView, o Options) *Summary {
 		if row.Params == nil {
 			row.Params = record.Params{}
 		}
-		s.note(&row, runs[c.ID], slotOf, v.Data, o)
 		s.Cells = append(s.Cells, row)
+	}
+	for i := range s.Cells { // a baseline is known only when all rows are
+		s.note(&s.Cells[i], runs[s.Cells[i].cell.ID], slotOf, v.Data, o)
 	}
 	s.compare(plan.interleaved())
 	s.rank(plan.interleaved(), v.Data, runs)

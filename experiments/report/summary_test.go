@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -284,6 +285,34 @@ func TestWrap(t *testing.T) {
 	} {
 		if got := strings.Join(Wrap(c.text, 20, "     "), "|"); got != c.want {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// A host that changed in the middle of a sweep concerns every cell.
+func TestSummarize_ABaselineThatMovesIsALabelOfAllCells(t *testing.T) {
+	for slower, want := range map[float64]bool{1: false, 1.08: true} {
+		b := newBuilder(3, 4, "interleave")
+		for round, noise := range []float64{1, 1.002, 0.999, 1.001} {
+			if round >= 2 {
+				noise *= slower
+			}
+			for cell := range 3 {
+				b.run(cell, round, noise)
+			}
+		}
+		s := Summarize(b.v, options())
+		for _, row := range s.Cells {
+			if slices.Contains(row.Labels, "drift") != want {
+				t.Errorf("%s, %v times slower: labels %v", row.name, slower, row.Labels)
+			}
+		}
+		var text bytes.Buffer
+		if err := s.WriteTable(&text); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(text.String(), "drift: output_throughput of the baseline moved by -7.3 % from its first 2 launches to its last 2"); got != want {
+			t.Errorf("%v times slower:\n%s", slower, text.String())
 		}
 	}
 }

@@ -116,11 +116,14 @@ func options() Options {
 		Advice: func(label string) string {
 			return map[string]string{"simulated": "for trying specrun only", "few-rounds": "--rounds 6"}[label]
 		},
-		CellLabels: func(_, launches int) []record.Label {
-			if launches >= 2 && launches <= 5 {
-				return []record.Label{{Name: "few-rounds", Reason: fmt.Sprintf("%d launches", launches)}}
+		CellLabels: func(c record.CellFacts) (out []record.Label) {
+			if c.Launches >= 2 && c.Launches <= 5 {
+				out = append(out, record.Label{Name: "few-rounds", Reason: fmt.Sprintf("%d launches", c.Launches)})
 			}
-			return nil
+			if c.BaselineMoved != "" {
+				out = append(out, record.Label{Name: "drift", Reason: c.BaselineMoved})
+			}
+			return out
 		},
 	}
 }

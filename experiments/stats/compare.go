@@ -1,7 +1,9 @@
 package stats
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	mathstats "github.com/aclements/go-moremath/stats"
 	"golang.org/x/perf/benchmath"
@@ -64,6 +66,22 @@ func Compare(a, b []Launch, interleaved bool) Comparison {
 	}
 	c.judge(meanA-meanB, math.Hypot(seA, seB), welch(seA, seB, len(a), len(b)))
 	return c
+}
+
+// minForDrift launches let both halves of the rounds show their noise.
+const minForDrift = 4
+
+// Drift compares a cell's later rounds with its earlier ones, half of the
+// launches each, the middle one with the later: separable means that the host,
+// not the cell, has changed. Without ratio below 4 launches.
+func Drift(ls []Launch) Comparison {
+	if len(ls) < minForDrift {
+		return Compare(nil, nil, false)
+	}
+	ls = slices.Clone(ls)
+	slices.SortStableFunc(ls, func(a, b Launch) int { return cmp.Compare(a.Round, b.Round) })
+	half := len(ls) / 2
+	return Compare(ls[half:], ls[:half], false)
 }
 
 // judge sets what follows from a difference of logs, its standard error and the

@@ -20,23 +20,22 @@ func TestQuantile_MatchesPublishedTable(t *testing.T) {
 	}
 }
 
-func TestMedianAndSpread(t *testing.T) {
+func TestMedian(t *testing.T) {
 	nan := math.NaN()
 	for _, tc := range []struct {
-		in             []float64
-		median, spread float64
+		in     []float64
+		median float64
 	}{
-		{nil, nan, nan},
-		{[]float64{5}, 5, nan},
-		{[]float64{3, 1}, 2, 1},
-		{[]float64{3, 1, 100}, 3, 33},
-		{[]float64{4, 1, 3, 2}, 2.5, 3 / 2.5},
-		{[]float64{-1, 1}, 0, nan},
-		{[]float64{1, nan, 2}, nan, nan},
-		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64, 0},
+		{nil, nan},
+		{[]float64{5}, 5},
+		{[]float64{3, 1}, 2},
+		{[]float64{3, 1, 100}, 3},
+		{[]float64{4, 1, 3, 2}, 2.5},
+		{[]float64{-1, 1}, 0},
+		{[]float64{1, nan, 2}, nan},
+		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
 	} {
 		near(t, "median", Median(tc.in), tc.median, 0)
-		near(t, "spread", Spread(tc.in), tc.spread, 1e-12)
 	}
 	in := []float64{3, 1, 2}
 	Median(in)
@@ -221,5 +220,39 @@ func TestCompare_FalseFindings(t *testing.T) {
 	}
 	if rate := float64(realFound) / trials; rate < 0.9 {
 		t.Errorf("a real effect of 30 %% was found in %.0f %% of sweeps only", 100*rate)
+	}
+}
+
+func TestDrift_TellsAMoveFromNoise(t *testing.T) {
+	for name, c := range map[string]struct {
+		values []float64 // by round
+		moved  bool
+	}{
+		"too few to tell": {[]float64{88.8, 88.7, 62}, false},
+		"steady":          {[]float64{88.8, 88.5, 88.9, 88.6, 88.7, 88.8}, false},
+		"noisy":           {[]float64{80, 96, 84, 92, 78, 97}, false},
+		"a step":          {[]float64{88.8, 88.5, 88.9, 82.1, 82.3, 81.9}, true},
+		"a slope":         {[]float64{89, 88, 87, 86, 85, 84}, true},
+		"a step of four":  {[]float64{88.8, 88.7, 82.1, 82.2}, true},
+		"none":            {nil, false},
+		"not a number":    {[]float64{88, math.NaN(), 82, 82}, false},
+	} {
+		var ls []Launch
+		for i := range c.values { // in any order
+			round := (i*5 + 3) % len(c.values)
+			if len(c.values)%5 == 0 {
+				round = i
+			}
+			ls = append(ls, Launch{Round: round, Value: c.values[round]})
+		}
+		d := Drift(ls)
+		if got := d.Separable != nil && *d.Separable; got != c.moved {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	d := Drift([]Launch{{0, 100}, {1, 100.1}, {2, 89.9}, {3, 90}, {4, 90.1}})
+	near(t, "ratio", d.Ratio, 0.9, 1e-3)
+	if d.NA != 3 || d.NB != 2 {
+		t.Errorf("%d after %d", d.NA, d.NB)
 	}
 }

@@ -80,17 +80,6 @@ func Median(values []float64) float64 {
 	return v[m-1] + (v[m]-v[m-1])/2
 }
 
-// Spread is the distance from the least to the greatest value as a fraction of
-// the median: 0.03 is 3 %. It is NaN for fewer than two values or a median that
-// is not positive.
-func Spread(values []float64) float64 {
-	m := Median(values)
-	if len(values) < 2 || !(m > 0) {
-		return math.NaN()
-	}
-	return (slices.Max(values) - slices.Min(values)) / m
-}
-
 // sample copies, since benchmath sorts what it is given.
 func sample(values []float64) *benchmath.Sample {
 	t := benchmath.DefaultThresholds

@@ -95,15 +95,19 @@ func Assess(in Input) ([]record.Label, []record.TrustCheck) {
 	return assign(in), checks
 }
 
-// AssessCell gives the labels that depend on how often a cell was measured.
-func AssessCell(runs, launches int) []record.Label {
+// AssessCell gives the labels that depend on all launches of a cell.
+func AssessCell(c record.CellFacts) []record.Label {
+	var out []record.Label
 	switch {
-	case runs == 1:
-		return []record.Label{{Name: Single, Reason: "1 run"}}
-	case launches >= 2 && launches <= fewLaunchesMax:
-		return []record.Label{{Name: FewRounds, Reason: fmt.Sprintf("%d launches", launches)}}
+	case c.Runs == 1:
+		out = append(out, record.Label{Name: Single, Reason: "1 run"})
+	case c.Launches >= 2 && c.Launches <= fewLaunchesMax:
+		out = append(out, record.Label{Name: FewRounds, Reason: fmt.Sprintf("%d launches", c.Launches)})
 	}
-	return nil
+	if c.BaselineMoved != "" {
+		out = append(out, record.Label{Name: Drift, Reason: c.BaselineMoved})
+	}
+	return out
 }
 
 // assign goes through the rules of the table.

@@ -42,6 +42,9 @@ type Label struct {
 	Advice  string `json:"advice"`  // what to do about it
 }
 
+// notYet marks rules whose data nothing in this version collects.
+const notYet = " (not given by this version)"
+
 // Labels is the table of all labels, in the order in which they are printed.
 // The caller owns the slice.
 func Labels() []Label {
@@ -65,25 +68,25 @@ func Labels() []Label {
 		{CacheWarm, "prompts were answered from the prefix cache",
 			"over 1 % of the prompt tokens were cached", "other prompts or another seed, or a server without prefix cache"},
 		{JIT, "kernels were compiled while it was measured",
-			"the log or the compile caches changed within the benchmark window", "measure again: the caches are warm now"},
+			"the log or the compile caches changed within the benchmark window" + notYet, "measure again: the caches are warm now"},
 		{ConfigMismatch, "the server runs with other settings than asked for",
 			"the effective configuration differs from the flags", "see which with specrun show"},
 		{PatchUnverified, "it is not proved that the server loaded the patches",
 			"no sign of a patch in the running server", "see specrun status; restart the server"},
 		{Throttled, "the GPU lowered its clocks",
-			"a power or thermal reason in over 5 % of the samples", "cooling, power limit, or fewer neighbours"},
+			"a power or thermal reason in over 5 % of the samples" + notYet, "cooling, power limit, or fewer neighbours"},
 		{Drift, "the host changed during the sweep",
-			"the baseline moved by more than its interval", "more rounds, interleaved"},
+			"the baseline moved between the earlier and the later rounds by more than the interval of that difference; 4 rounds or more", "more rounds, interleaved"},
 		{Tunnel, "client times include the connection to the host",
 			"the benchmark ran on the controller", "bench.where: host"},
 		{SharedHost, "others used the GPUs at the same time",
-			"a process that is not ours held GPU memory", "ask for the machine alone"},
+			"a process that is not ours held GPU memory" + notYet, "ask for the machine alone"},
 		{TotalUnknown, "there is no cycle time",
 			"speculation was on and no cycle could be counted", "apply a profiling patch; longer outputs"},
 		{PreEdited, "the engine's files differ from the release, and not by specrun",
 			"a target file had the verdict pre-edited", "specrun status names the file"},
 		{Imported, "specrun did not measure this",
-			"the run was read from a file", "compare with care: its provenance is unknown"},
+			"the run was read from a file" + notYet, "compare with care: its provenance is unknown"},
 		{Simulated, "not a real model on a real GPU",
 			"the practice host, or an acceptance length set by the engine", "for trying specrun only"},
 	}

@@ -130,7 +130,7 @@ func TestAssessCell(t *testing.T) {
 		runs, launches int
 		want           []string
 	}{{0, 0, nil}, {1, 1, []string{Single}}, {3, 1, nil}, {2, 2, []string{FewRounds}}, {5, 5, []string{FewRounds}}, {6, 6, nil}, {12, 6, nil}, {15, 5, []string{FewRounds}}} {
-		if diff := cmp.Diff(tc.want, names(AssessCell(tc.runs, tc.launches))); diff != "" {
+		if diff := cmp.Diff(tc.want, names(AssessCell(record.CellFacts{Runs: tc.runs, Launches: tc.launches}))); diff != "" {
 			t.Errorf("%d runs, %d launches (-want +got):\n%s", tc.runs, tc.launches, diff)
 		}
 	}
@@ -228,6 +228,26 @@ func TestAssess_NothingKnown(t *testing.T) {
 		if c.Outcome != record.NotCheckable || c.Explanation == "" || strings.Contains(c.Explanation, "\n") || !math.IsNaN(c.Left) {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+func TestAssessCell_ABaselineThatMovedIsDrift(t *testing.T) {
+	got := AssessCell(record.CellFacts{Runs: 12, Launches: 12, BaselineMoved: "from 88.8 to 82.0"})
+	if want := []record.Label{{Name: Drift, Reason: "from 88.8 to 82.0"}}; !cmp.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The table must not promise what nothing measures.
+func TestLabels_ThoseThatAreNeverGivenSaySo(t *testing.T) {
+	var silent []string
+	for _, l := range Labels() {
+		if strings.Contains(l.Rule, notYet) {
+			silent = append(silent, l.Name)
+		}
+	}
+	if want := []string{JIT, Throttled, SharedHost, Imported}; !cmp.Equal(silent, want) {
+		t.Errorf("never given: %v", silent)
 	}
 }
 
