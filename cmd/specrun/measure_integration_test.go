@@ -34,8 +34,9 @@ func (u *user) sweepAsTheModelSays(best int, edit func(*lab.Settings)) {
 	t.Helper()
 	var model lab.Settings
 	u.startLab(func(s *lab.Settings) { edit(s); model = *s })
+	modelRate := func(steps int) float64 { return 1000 * model.AcceptLength(steps) / model.Cycle(steps, true, 0) }
 	for steps := range 5 { // what a measurement may be off must not make another cell the best
-		if steps != best && model.TokensPerSecond(steps, true) > 0.95*model.TokensPerSecond(best, true) {
+		if steps != best && modelRate(steps) > 0.95*modelRate(best) {
 			t.Fatalf("the settings make %d steps nearly as good as %d", steps, best)
 		}
 	}
@@ -57,9 +58,9 @@ func (u *user) sweepAsTheModelSays(best int, edit func(*lab.Settings)) {
 		}
 		rate := u.median(c, "output_throughput")
 		t.Logf("steps=%v: TOTAL %.2f ms (model %.2f), %.1f tok/s (model %.1f)", steps, u.medianOr(c, "cycle_total"),
-			model.Cycle(int(steps), true, 0), rate, model.TokensPerSecond(int(steps), true))
+			model.Cycle(int(steps), true, 0), rate, modelRate(int(steps)))
 		if !speculates {
-			near(t, "tok/s of the baseline", rate, model.TokensPerSecond(0, true))
+			near(t, "tok/s of the baseline", rate, modelRate(0))
 			if _, ok := c["metrics"].(map[string]any)["cycle_total"]; ok {
 				t.Error("the baseline has a cycle_total")
 			}

@@ -5,7 +5,7 @@
 // gives, token counts from the server's own usage record, times by the monotonic
 // clock. A failed request is counted and never averaged in.
 //
-// Work does the load in this process. On a host it runs in a worker: the linux
+// Run does the load in this process. On a host it runs in a worker: the linux
 // build of specrun, pushed once under the hash of its bytes (EnsureWorker) and
 // started as a detached process of its own (Start), so that a closed laptop
 // neither ends nor distorts the measurement. Everything about one benchmark lies

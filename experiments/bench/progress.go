@@ -1,10 +1,5 @@
 package bench
 
-import (
-	"encoding/json"
-	"io"
-)
-
 // State of a benchmark on a host.
 type State string
 
@@ -29,20 +24,4 @@ type Progress struct {
 
 	Report *Report `json:"-"` // with StateDone, from Poll
 	Log    string  `json:"-"` // the end of the worker's own output, with StateDead
-}
-
-// lineWriter writes progress as JSON lines. A writer that fails is given up:
-// nobody listening is no reason to end a measurement.
-func lineWriter(w io.Writer) func(Progress) {
-	failed := false
-	return func(p Progress) {
-		if failed {
-			return
-		}
-		line, err := json.Marshal(p)
-		if err == nil {
-			_, err = w.Write(append(line, '\n'))
-		}
-		failed = err != nil
-	}
 }

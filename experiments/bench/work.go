@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -25,22 +24,12 @@ type Options struct {
 	OnProgress func(Progress)
 }
 
-// Work does the load from this machine and writes its progress to w, one JSON
-// line at a time (w may be nil). It blocks until all requests have ended, ctx
-// ends or the server stalls. Failed requests are no error; the error says that
-// no benchmark took place: a wrong job, or ctx.
-func Work(ctx context.Context, j Job, w io.Writer) (Report, error) {
-	o := Options{}
-	if w != nil {
-		o.OnProgress = lineWriter(w)
-	}
-	return Run(ctx, j, o)
-}
-
 // errStalled is why requests end when no token has come for Job.Stall.
 var errStalled = errors.New("stalled: no token came for the stall time")
 
-// Run is Work with the connection in the caller's hands.
+// Run does the load from this process. It blocks until all requests have ended,
+// ctx ends or the server stalls. Failed requests are no error; the error says
+// that no benchmark took place: a wrong job, or ctx.
 func Run(ctx context.Context, j Job, o Options) (Report, error) {
 	if err := j.Check(); err != nil {
 		return Report{}, err

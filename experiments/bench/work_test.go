@@ -23,7 +23,7 @@ func job(f *fakeServer) bench.Job {
 
 func work(t *testing.T, j bench.Job) bench.Report {
 	t.Helper()
-	r, err := bench.Work(context.Background(), j, nil)
+	r, err := bench.Run(context.Background(), j, bench.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func metric(r bench.Report, name string) (float64, bool) {
 	return 0, false
 }
 
-func TestWork_CountsTokensFromUsage(t *testing.T) {
+func TestRun_CountsTokensFromUsage(t *testing.T) {
 	f := newFake(t, five)
 	r := work(t, job(f))
 	if r.Completed != 6 || r.Failed != 0 || r.Stalled {
@@ -62,7 +62,7 @@ func TestWork_CountsTokensFromUsage(t *testing.T) {
 	}
 }
 
-func TestWork_Completions(t *testing.T) {
+func TestRun_Completions(t *testing.T) {
 	f := newFake(t, five)
 	j := job(f)
 	j.Endpoint = bench.EndpointCompletions
@@ -72,7 +72,7 @@ func TestWork_Completions(t *testing.T) {
 	}
 }
 
-func TestWork_ClosedLoopKeepsTheConcurrency(t *testing.T) {
+func TestRun_ClosedLoopKeepsTheConcurrency(t *testing.T) {
 	var gate sync.WaitGroup
 	gate.Add(3)
 	f := newFake(t, func(n int, b map[string]any, w *writer) {
@@ -90,7 +90,7 @@ func TestWork_ClosedLoopKeepsTheConcurrency(t *testing.T) {
 	}
 }
 
-func TestWork_ReasoningIsOutput(t *testing.T) {
+func TestRun_ReasoningIsOutput(t *testing.T) {
 	for _, field := range []string{"reasoning_content", "reasoning"} {
 		f := newFake(t, func(_ int, _ map[string]any, w *writer) {
 			w.chunk(`{"choices":[{"delta":{"role":"assistant","content":null,%q:"hm"}}]}`, field)
@@ -106,7 +106,7 @@ func TestWork_ReasoningIsOutput(t *testing.T) {
 	}
 }
 
-func TestWork_FailedRequestsAreCountedNotAveraged(t *testing.T) {
+func TestRun_FailedRequestsAreCountedNotAveraged(t *testing.T) {
 	faults := map[string]struct {
 		answer func(n int, body map[string]any, w *writer)
 		want   string
@@ -166,7 +166,7 @@ func TestWork_FailedRequestsAreCountedNotAveraged(t *testing.T) {
 	}
 }
 
-func TestWork_NothingCompletedGivesNoThroughput(t *testing.T) {
+func TestRun_NothingCompletedGivesNoThroughput(t *testing.T) {
 	f := newFake(t, func(_ int, _ map[string]any, w *writer) { http.Error(w, "no", http.StatusServiceUnavailable) })
 	r := work(t, job(f))
 	for _, m := range r.Metrics() {
@@ -176,7 +176,7 @@ func TestWork_NothingCompletedGivesNoThroughput(t *testing.T) {
 	}
 }
 
-func TestWork_StallEndsTheBenchmark(t *testing.T) {
+func TestRun_StallEndsTheBenchmark(t *testing.T) {
 	f := newFake(t, func(n int, b map[string]any, w *writer) {
 		if n < 2 {
 			five(n, b, w)
@@ -202,19 +202,19 @@ func TestWork_StallEndsTheBenchmark(t *testing.T) {
 	}
 }
 
-func TestWork_CancelEndsAtOnceWithoutAReport(t *testing.T) {
+func TestRun_CancelEndsAtOnceWithoutAReport(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := newFake(t, func(_ int, _ map[string]any, w *writer) {
 		w.token("a")
 		cancel()
 		<-w.r.Context().Done()
 	})
-	if _, err := bench.Work(ctx, job(f), nil); !errors.Is(err, context.Canceled) {
+	if _, err := bench.Run(ctx, job(f), bench.Options{}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
 	}
 }
 
-func TestWork_PromptsFollowTheSeed(t *testing.T) {
+func TestRun_PromptsFollowTheSeed(t *testing.T) {
 	ask := func(seed int64, phase string) ([]string, bench.Report) {
 		f := newFake(t, five)
 		j := job(f)
@@ -249,7 +249,7 @@ func TestWork_PromptsFollowTheSeed(t *testing.T) {
 	}
 }
 
-func TestWork_WarmUpComesFirstAndIsNotMeasured(t *testing.T) {
+func TestRun_WarmUpComesFirstAndIsNotMeasured(t *testing.T) {
 	f := newFake(t, func(n int, b map[string]any, w *writer) {
 		if n == 0 {
 			http.Error(w, "cold", 500)
@@ -265,7 +265,7 @@ func TestWork_WarmUpComesFirstAndIsNotMeasured(t *testing.T) {
 	}
 }
 
-func TestWork_LogCursorsHoldWhatTheServerWroteMeanwhile(t *testing.T) {
+func TestRun_LogCursorsHoldWhatTheServerWroteMeanwhile(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "server.log")
 	if err := os.WriteFile(log, []byte("start-up\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestWork_LogCursorsHoldWhatTheServerWroteMeanwhile(t *testing.T) {
 	}
 }
 
-func TestWork_MissingLogIsSaid(t *testing.T) {
+func TestRun_MissingLogIsSaid(t *testing.T) {
 	f := newFake(t, five)
 	j := job(f)
 	j.LogPath = filepath.Join(t.TempDir(), "none.log")
@@ -315,7 +315,7 @@ func TestWork_MissingLogIsSaid(t *testing.T) {
 	}
 }
 
-func TestWork_ServerSideSpeculationIsKept(t *testing.T) {
+func TestRun_ServerSideSpeculationIsKept(t *testing.T) {
 	f := newFake(t, func(_ int, _ map[string]any, w *writer) {
 		w.token("a b c d e")
 		w.chunk(`{"choices":[{"delta":{},"finish_reason":"length","meta_info":{"spec_verify_ct":2,"completion_tokens":5}}]}`)

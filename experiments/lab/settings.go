@@ -177,11 +177,6 @@ func (s Settings) AcceptLength(steps int) float64 {
 	return total
 }
 
-// TokensPerSecond is accept length over cycle time: what one request gets.
-func (s Settings) TokensPerSecond(steps int, lowLatency bool) float64 {
-	return 1000 * s.AcceptLength(steps) / s.Cycle(steps, lowLatency, 0)
-}
-
 // write replaces the settings file: a server that starts meanwhile reads the
 // old or the new one.
 func (s Settings) write(path string) error {
