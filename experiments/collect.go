@@ -44,9 +44,11 @@ func Collect(w Window) (record.RunData, error) {
 }
 
 func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric) trust.Input {
+	asked := w.Cell.Server.Patches
+	strangers := strangersIn(asked, s.Rows)
 	in := trust.Input{
 		Concurrency: w.Cell.Bench.Concurrency, Steps: steps(w.Cell), Metrics: ms,
-		PatchLive: patchLive(w.Patches.Patches, s.Rows), Probe: strongest(w.Cell.Server.Patches),
+		PatchLive: patchLive(w.Patches.Patches, s.Rows), Probe: strongest(slices.Concat(asked, strangers)),
 		ConfigRead: len(w.Checked.Effective) > 0, ServerAlive: trust.No,
 		PromptsSHA: r.PromptsSHA, SweepPromptsSHA: firstOf(w.PromptsSHA, r.PromptsSHA),
 		OnController: w.Cell.Bench.Where == "controller", SimulatedBecause: w.Checked.Simulated,
@@ -57,8 +59,12 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric)
 	if w.Cell.Bench.Temperature == 0 {
 		in.OutputsSHA, in.ShapeOutputsSHA = r.OutputsSHA, firstOf(w.OutputsSHA, r.OutputsSHA)
 	}
-	for _, p := range w.Cell.Server.Patches {
+	for _, p := range asked {
 		in.Patches = append(in.Patches, p.Name)
+	}
+	for _, p := range strangers {
+		in.Strangers = append(in.Strangers, p.Name)
+		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: "patches", Asked: namesOf(asked), Effective: "also " + patchContent(p)})
 	}
 	for _, m := range w.Checked.Mismatches {
 		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: m.Flag, Asked: m.Asked, Effective: m.Effective})
@@ -132,6 +138,54 @@ func patchLive(set []PatchRef, rows []metrics.ProfilerRow) trust.Answer {
 		}
 	}
 	return trust.Yes
+}
+
+// strangersIn are the profilers that printed in the window and were not asked
+// for: somebody applied a patch by hand, and the server loaded it. A row that
+// says neither hash nor name tells nothing.
+func strangersIn(asked []PatchRef, rows []metrics.ProfilerRow) []PatchRef {
+	var out []PatchRef
+	for _, r := range rows {
+		is := func(p PatchRef) bool {
+			if r.Hash == "" {
+				return p.Name == r.Profiler
+			}
+			return strings.HasPrefix(p.SHA256, r.Hash)
+		}
+		if r.Hash == "" && r.Profiler == "" || slices.ContainsFunc(asked, is) || slices.ContainsFunc(out, is) {
+			continue
+		}
+		out = append(out, PatchRef{Name: firstOf(r.Profiler, "a patch"), Version: r.Version, SHA256: r.Hash, Probe: string(probeOf(r))})
+	}
+	return out
+}
+
+// probeOf is what a profiler says of its phases: launch and wall times wait for
+// nothing.
+func probeOf(r metrics.ProfilerRow) trust.Probe {
+	switch r.PhaseKind {
+	case "sync":
+		return trust.ProbeSync
+	case "events":
+		return trust.ProbeEvents
+	}
+	return trust.ProbeLight
+}
+
+func namesOf(set []PatchRef) string {
+	names := make([]string, len(set))
+	for i, p := range set {
+		names[i] = p.Name
+	}
+	return firstOf(strings.Join(names, ", "), "none")
+}
+
+// patchContent names a patch that may have the name of another one.
+func patchContent(p PatchRef) string {
+	if p.SHA256 == "" {
+		return p.Name
+	}
+	return fmt.Sprintf("%s (content %.12s)", p.Name, p.SHA256)
 }
 
 // strongest is the probe that disturbs most.

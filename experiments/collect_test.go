@@ -109,6 +109,38 @@ func TestCollect_LabelsWhatLimitsTrust(t *testing.T) {
 	}
 }
 
+// A patch that was applied by hand is loaded by the next launch: its rows, not
+// the spec, say what the server runs with.
+func TestCollect_LabelsAPatchThatWasNotAskedFor(t *testing.T) {
+	theirs := strings.Replace(profileRow(100.2, "0123456789ab", 45), `"phases_ms"`, `"phases":"sync","phases_ms"`, 1)
+	theirs = strings.Replace(theirs, "profiling-v4", "profiling-v3", 1)
+	for name, asked := range map[string]bool{"beside the set's": true, "with none asked": false} {
+		t.Run(name, func(t *testing.T) {
+			d, names := labels(t, window(t, func(r *bench.Report, w *Window) {
+				if !asked {
+					w.Log, r.LogEnd = nil, w.LogStart
+					w.Cell.Server.Patches, w.Patches.Patches = nil, nil
+				}
+				w.Log = append([]byte(theirs), w.Log...)
+				r.LogEnd += int64(len(theirs))
+			}))
+			for _, want := range []string{"config-mismatch", "sync-probe"} {
+				if !strings.Contains(names, want) {
+					t.Errorf("labels %q lack %s", names, want)
+				}
+			}
+			for _, l := range d.Labels {
+				if l.Name == "sync-probe" && !strings.Contains(l.Reason, "profiling-v3") {
+					t.Errorf("%s: %s", l.Name, l.Reason)
+				}
+				if l.Name == "config-mismatch" && !strings.Contains(l.Reason, "profiling-v3 (content 0123456789ab)") {
+					t.Errorf("%s: %s", l.Name, l.Reason)
+				}
+			}
+		})
+	}
+}
+
 func TestRedact_ByWords(t *testing.T) {
 	got := redact(map[string]string{"HF_TOKEN": "a", "TOKENIZERS_PARALLELISM": "true", "AWS_SECRET_ACCESS_KEY": "b", "PLAIN": "c", "MINE": "d", "DB_PASSWORD": ""},
 		map[string]string{"MINE": "MINE"})

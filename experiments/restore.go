@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"specrun/experiments/record"
@@ -168,9 +169,27 @@ func (x *execution) restoreOne(ctx context.Context, f foundPatches) error {
 		return err
 	}
 	a.progress(stepRestore, PhaseDone, "")
+	x.noteRemoved(now.Patches, state.Patches, f)
 	if other := state.changedSince(f.State); len(other) > 0 {
 		x.note(fmt.Sprintf("%s: the patches are as they were found, but not the bytes of %s: somebody else changed it meanwhile; see specrun status",
 			x.plan.Host.Name, strings.Join(other, ", ")))
 	}
 	return a.record(ctx, "", stepRestore, record.EventDone, state, record.Change{})
+}
+
+// noteRemoved says which patches the sweep removed without having put or found
+// them there: somebody applied them meanwhile, and has to learn that they are
+// gone.
+func (x *execution) noteRemoved(before, after []PatchRef, found foundPatches) {
+	known := slices.Concat(after, found.State.Patches)
+	for _, c := range x.plan.Cells {
+		known = append(known, c.Server.Patches...)
+	}
+	for _, p := range before {
+		same := func(o PatchRef) bool { return o.Name == p.Name && o.SHA256 == p.SHA256 }
+		if !slices.ContainsFunc(known, same) {
+			x.note(fmt.Sprintf("%s: removed patch %s, which this sweep did not put there: somebody applied it meanwhile; specrun apply puts it back",
+				x.plan.Host.Name, patchContent(p)))
+		}
+	}
 }

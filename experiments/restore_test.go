@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"specrun/deploy/server"
@@ -153,5 +154,28 @@ func TestExecute_SaysWhenSomebodyElseChangedAFile(t *testing.T) {
 	sum, err := Execute(context.Background(), r.deps(), r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python=/v/a"), nil)
 	if err != nil || len(sum.Notes) != 1 {
 		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// Who applies a patch while the sweep runs has to learn that it is gone.
+func TestExecute_SaysWhichPatchesOfOthersItRemoved(t *testing.T) {
+	theirs := PatchRef{Name: "by-hand", SHA256: digest([]byte("by hand"))}
+	for name, axes := range map[string][]string{"at the end": {"steps=2"}, "for the next launch": {"steps=2,3"}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			applied := false
+			r.w.onStart = func(server.Launch) {
+				if !applied {
+					r.w.patches, applied = append(slices.Clone(r.w.patches), theirs), true
+				}
+			}
+			sum, err := Execute(context.Background(), r.deps(), r.plan(func(s *Spec) { s.Baseline = nil }, axes...), nil)
+			if err != nil || len(r.w.patches) > 0 {
+				t.Fatalf("%v, left with %v", err, r.w.patches)
+			}
+			if len(sum.Notes) != 1 || !strings.Contains(sum.Notes[0], "by-hand") {
+				t.Errorf("notes: %q", sum.Notes)
+			}
+		})
 	}
 }

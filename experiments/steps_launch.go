@@ -174,8 +174,8 @@ func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
 		return Absent, nil, fmt.Errorf("%s: its patches could not be read when the sweep began, so that they could not be put back: %s", a.cfg.Python, before)
 	}
 	ev := patchEvidence{Python: a.cfg.Python, Found: state.Patches, Want: a.cfg.Patches, State: state}
+	a.patches = state
 	if state.holds(a.cfg.Patches) {
-		a.patches = state
 		return Done, ev, nil
 	}
 	return Partial, ev, nil
@@ -186,6 +186,7 @@ func (a *attempt) doPatch(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.x.noteRemoved(a.patches.Patches, state.Patches, a.x.found[a.where().key()])
 	a.patches = state
 	return patchEvidence{Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
 }

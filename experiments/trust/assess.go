@@ -61,7 +61,8 @@ type Input struct {
 
 	Patches   []string // names of the patches that the server should have loaded
 	PatchLive Answer   // whether a sign of them was seen in the running server
-	Probe     Probe    // the strongest of the set
+	Strangers []string // profilers seen in the running server beside them
+	Probe     Probe    // the strongest of all these
 
 	ConfigRead bool // whether the effective configuration could be read
 	Mismatches []Mismatch
@@ -119,8 +120,9 @@ func assign(in Input) []record.Label {
 		}
 	}
 	set := strings.Join(in.Patches, ", ")
-	add(in.Probe == ProbeSync, SyncProbe, "patches: %s", set)
-	add(in.Probe == ProbeLight && len(phases(in.Metrics)) > 0, Indicative, "patches: %s", set)
+	live := strings.Join(slices.Concat(in.Patches, in.Strangers), ", ")
+	add(in.Probe == ProbeSync, SyncProbe, "patches: %s", live)
+	add(in.Probe == ProbeLight && len(phases(in.Metrics)) > 0, Indicative, "patches: %s", live)
 	if spread := requestSpread(in.Requests); spread > noisySpread {
 		add(true, Noisy, "%s between the slowest and the fastest request", percent(spread))
 	}
