@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"specrun/patches"
@@ -253,4 +254,77 @@ func virtualEnvironment(t *testing.T, base string) string {
 		t.Fatal(err)
 	}
 	return python
+}
+
+func TestRollback_AMissingFileIsNotForgotten(t *testing.T) {
+	s := newSite(t)
+	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
+	away := filepath.Join(t.TempDir(), "away.py") // a file system that is not mounted now
+	patched := s.read(s.v1)
+	if err := os.Rename(s.v1, away); err != nil {
+		t.Fatal(err)
+	}
+	var drift *DriftError
+	if _, _, err := s.do(Change{RemoveAll: true}); !errors.As(err, &drift) || drift.Verdict != Missing {
+		t.Fatalf("rollback of a missing file: %v, want a DriftError", err)
+	}
+	if err := os.WriteFile(s.v1, []byte(patched), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.mustDo(Change{RemoveAll: true})
+	if got := s.read(s.v1); strings.Contains(got, "ONE") {
+		t.Fatalf("the file that came back is still patched:\n%s", got)
+	}
+}
+
+func TestRollback_ForeignPatchIsNamedNotPassedOver(t *testing.T) {
+	s := newSite(t)
+	p := newPatch(t, "one", "1", "ONE = 1\n")
+	before := s.read(s.v1)
+	s.mustDo(Change{Add: []*patches.Patch{p}})
+	if err := os.Rename(filepath.Join(s.state, "files"), filepath.Join(t.TempDir(), "lost")); err != nil {
+		t.Fatal(err)
+	}
+	change := Change{RemoveAll: true}
+	library := DoOptions{Library: []*patches.Patch{p}}
+	var drift *DriftError
+	if err := s.doOn(s.host, change, library); !errors.As(err, &drift) || drift.Verdict != Foreign {
+		t.Fatalf("rollback of a patch whose ledger is lost: %v, want a DriftError", err)
+	}
+	library.Force = true
+	if err := s.doOn(s.host, change, library); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.read(s.v1); got != before {
+		t.Fatalf("rollback --force left:\n%s", got)
+	}
+}
+
+func TestStatus_APipeInAFilesPlaceIsNotWaitedFor(t *testing.T) {
+	s := newSite(t)
+	p := newPatch(t, "one", "1", "ONE = 1\n")
+	s.mustDo(Change{Add: []*patches.Patch{p}})
+	if err := os.Remove(s.v1); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(s.v1, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.verdicts(p); strings.Contains(got, "worker.py:pristine") || strings.Contains(got, "worker.py:patched") {
+		t.Errorf("status of a pipe: %s", got)
+	}
+	if _, _, err := s.do(Change{RemoveAll: true}); err == nil {
+		t.Error("rollback onto a pipe: no error")
+	}
+}
+
+func TestApply_StateFolderWithBlanksAtItsEnd(t *testing.T) {
+	s := newSite(t)
+	s.where.StateDir = s.state + " \t"
+	before := s.read(s.v1)
+	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
+	s.mustDo(Change{RemoveAll: true})
+	if got := s.read(s.v1); got != before || len(s.leftBehind()) != 0 {
+		t.Errorf("left %v and\n%s", s.leftBehind(), got)
+	}
 }

@@ -39,6 +39,8 @@ func (e *DriftError) Hint() string {
 		return "run the command again: it plans from what is there now"
 	case PreEdited:
 		return "commit them, or use --allow-dirty"
+	case Missing:
+		return "bring it back (is its file system mounted?) or reinstall its package; rollback --force forgets its patches"
 	}
 	return "--force overwrites it and keeps its content in the state folder; otherwise put the file right or reinstall its package"
 }

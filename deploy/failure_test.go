@@ -176,7 +176,7 @@ func TestApply_ClaimOfALostStateFolder(t *testing.T) {
 	}
 }
 
-func TestRollback_OfFilesThatAreGoneClearsTheLedger(t *testing.T) {
+func TestRollback_OfFilesThatAreGoneClearsTheLedgerWhenForced(t *testing.T) {
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	s.mustDo(Change{Add: []*patches.Patch{p}})
@@ -188,7 +188,9 @@ func TestRollback_OfFilesThatAreGoneClearsTheLedger(t *testing.T) {
 	if got := s.verdicts(p); got != "worker.py:missing:one worker_v2.py:missing:one" {
 		t.Fatalf("status: %s", got)
 	}
-	s.mustDo(Change{RemoveAll: true})
+	if err := s.doOn(s.host, Change{RemoveAll: true}, DoOptions{Options: Options{Force: true}}); err != nil {
+		t.Fatal(err)
+	}
 	if got := s.verdicts(p); got != "" || len(s.leftBehind()) != 0 || len(s.openInState()) != 0 {
 		t.Fatalf("status: %s, left %v %v", got, s.leftBehind(), s.openInState())
 	}
@@ -201,7 +203,9 @@ func TestRollback_AfterTheWholeEnvironmentWasRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.where.Python = "" // any will do
-	s.mustDo(Change{RemoveAll: true})
+	if err := s.doOn(s.host, Change{RemoveAll: true}, DoOptions{Options: Options{Force: true}}); err != nil {
+		t.Fatal(err)
+	}
 	if r := s.status(); len(r.Files) != 0 || len(s.openInState()) != 0 {
 		t.Fatalf("status: %+v", r.Files)
 	}

@@ -23,7 +23,7 @@ func (b *planner) file(filePath string) error {
 		f.read = k.doc.SHA256
 	}
 	f.Post, f.old = f.Pre, k.file.Content
-	settled := k.verdict != Edited && k.verdict != Missing && slices.EqualFunc(have, want, Layer.same)
+	settled := k.verdict != Edited && k.verdict != Missing && k.verdict != Foreign && slices.EqualFunc(have, want, Layer.same)
 	stale := k.ledger != nil && len(k.ledger.Stack) > 0 && len(have) == 0
 	if settled && !(stale && len(want) == 0) {
 		if len(want) > 0 {
@@ -124,7 +124,7 @@ func (b *planner) pristine(f *PlannedFile, k known, want []Layer) ([]byte, Actio
 	drift := &DriftError{Host: b.facts.Host, Path: f.Path, Verdict: k.verdict, Got: f.Pre}
 	switch k.verdict {
 	case Missing:
-		if len(want) > 0 {
+		if len(want) > 0 || !b.options.Force {
 			return nil, "", drift
 		}
 		f.Post = "none"

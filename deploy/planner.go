@@ -158,6 +158,8 @@ func (b *planner) candidates() ([]string, error) {
 				return nil, err
 			}
 			switch {
+			case k.verdict == Foreign && b.facts.sees(file.Path) && (b.change.RemoveAll || b.change.SetExact):
+				paths = append(paths, file.Path) // not ours to undo, and not to be passed over in silence
 			case k.ledger == nil || len(k.ledger.Stack) == 0:
 			case !b.facts.inScope(k.ledger), b.change.SetExact && b.facts.shadowed(k.ledger):
 				left = append(left, file.Path)

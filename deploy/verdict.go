@@ -213,7 +213,7 @@ func (f *Facts) inScope(l *Ledger) bool {
 // ledger's file in other files, so that no server it starts now imports this one.
 func (f *Facts) shadowed(l *Ledger) bool {
 	elsewhere := func(x Layer) bool {
-		return f.finds(x.Target) && !slices.ContainsFunc(f.Found, func(o Found) bool { return o.Real == l.Path })
+		return f.finds(x.Target) && !f.sees(l.Path)
 	}
 	return f.Scoped && len(l.Stack) > 0 && !slices.ContainsFunc(l.Stack, func(x Layer) bool { return !elsewhere(x) })
 }
@@ -226,4 +226,9 @@ func (f *Facts) finds(target string) bool {
 		}
 	}
 	return false
+}
+
+// sees says whether a file is the target of a patch, as the interpreter finds it.
+func (f *Facts) sees(real string) bool {
+	return slices.ContainsFunc(f.Found, func(o Found) bool { return o.Real == real })
 }

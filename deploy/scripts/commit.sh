@@ -195,7 +195,7 @@ copy_claim() {
 claim_reads() {
 	claim_user=
 	claim_state=
-	{ read -r claim_user && read -r claim_state; } 2>/dev/null <"$folder/.specrun-claim" || :
+	{ IFS= read -r claim_user && IFS= read -r claim_state; } 2>/dev/null <"$folder/.specrun-claim" || :
 }
 
 hash_of() {

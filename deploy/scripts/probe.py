@@ -32,7 +32,10 @@ def pack(data):
 
 
 def read(path):
-    with open(path, "rb") as f:
+    # A pipe in a file's place would be waited for without end.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as f:
+        if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
+            raise OSError("%s is not a regular file" % path)
         return f.read()
 
 
