@@ -70,7 +70,10 @@ func (p *remotePatcher) read(ctx context.Context, w Where) (PatchState, error) {
 	if err != nil {
 		return PatchState{}, err
 	}
-	s := PatchState{Patches: []PatchRef{}, Open: len(r.Open) > 0}
+	s := PatchState{Patches: []PatchRef{}, Open: len(r.Open) > 0, looked: []string{}}
+	for _, known := range lib {
+		s.looked = append(s.looked, known.SHA256())
+	}
 	var bad []string
 	for _, f := range r.Files {
 		if !f.InScope {
@@ -169,7 +172,10 @@ func (s PatchState) after(plan *deploy.Plan, set []PatchRef) (now PatchState, kn
 
 // fitted notes which files the plan for set found the patches to fit.
 func (s PatchState) fitted(plan *deploy.Plan, set []PatchRef) PatchState {
-	s.Files = slices.Clone(s.Files)
+	s.Files, s.looked = slices.Clone(s.Files), slices.Clone(s.looked)
+	for _, ref := range set {
+		s.looked = append(s.looked, ref.SHA256)
+	}
 	for i := range s.Files {
 		file := &s.Files[i]
 		at := slices.IndexFunc(plan.Files, func(f deploy.PlannedFile) bool { return f.Path == file.Path })

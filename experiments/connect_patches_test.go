@@ -165,6 +165,31 @@ func TestPatcher_EveryTargetMustHaveThePatch(t *testing.T) {
 	}
 }
 
+// Of a patch that is not in the library only a plan knows the targets.
+func TestPatcher_APatchOutsideTheLibraryIsLookedAtOnce(t *testing.T) {
+	v := newVenvs(t, "a")
+	own := v.patch("own", "Other")
+	set := []PatchRef{RefOf(own)}
+	p := v.patcher()
+	lookup := p.o.Patches
+	p.o.Patches = func(name string) (*patches.Patch, error) {
+		if name == "own" {
+			return own, nil
+		}
+		return lookup(name)
+	}
+	v.ensure(p, "a", set...)
+	v.write("a", "engine/other.py", "class Other:\n    pass\n") // as reinstalled
+	fresh := v.patcher()
+	fresh.o.Patches = p.o.Patches
+	if s := v.current(fresh, "a"); s.holds(set) {
+		t.Error("one of two targets is not patched, and the set is said to hold")
+	}
+	if s := v.ensure(fresh, "a", set...); !s.holds(set) || !v.current(fresh, "a").holds(set) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A target that the patch does not fit is left out, which only the plan knows:
 // once it was made, reading is enough.
 func TestPatcher_ATargetThatDoesNotFitIsNotWaitedFor(t *testing.T) {

@@ -14,6 +14,9 @@ func (s PatchState) holds(set []PatchRef) bool {
 		return false
 	}
 	for _, ref := range set {
+		if s.looked != nil && !slices.Contains(s.looked, ref.SHA256) {
+			return false
+		}
 		if !slices.ContainsFunc(s.Patches, func(p PatchRef) bool { return p.Name == ref.Name && p.SHA256 == ref.SHA256 }) {
 			return false
 		}

@@ -84,6 +84,9 @@ type PatchState struct {
 	Open          bool   `json:"open,omitempty"`
 	EngineVersion string `json:"engine_version,omitempty"`
 	PythonVersion string `json:"python_version,omitempty"`
+
+	// looked are the patches, by content, whose targets were looked for; nil: all.
+	looked []string
 }
 
 // PatchedFile is one file that patches change or could change.
