@@ -109,3 +109,18 @@ func (p *printer) object(v any) {
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.out, "%s\n", body)
 }
+
+// checkedWriter remembers the first failure, since a result that was not written
+// is no success. It is used under the printer's lock, or alone.
+type checkedWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +22,7 @@ type app struct {
 	*printer
 	flags   globals
 	started bool                                     // a command's own code was reached: flags and arguments were right
+	passing bool                                     // results are gone when the command ends
 	demo    *lab.Lab                                 // the practice host of "specrun demo", which runs in this process
 	hook    func(experiments.Boundary, record.Event) // tests end the process in it
 }
@@ -41,12 +44,13 @@ type globals struct {
 
 // run executes one command line and returns the exit code.
 func run(args []string, e *env) int {
-	a := &app{env: e, printer: &printer{out: e.stdout, err: e.stderr, live: e.stderrTTY, columns: e.columns}}
+	out := &checkedWriter{to: e.stdout}
+	a := &app{env: e, printer: &printer{out: out, err: e.stderr, live: e.stderrTTY, columns: e.columns}}
 	ctx, caught, stop := a.signals()
 	defer stop()
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetOut(e.stdout)
+	root.SetOut(out)
 	root.SetErr(e.stderr)
 	root.SetIn(e.stdin)
 	err := root.ExecuteContext(ctx)
@@ -59,11 +63,19 @@ func run(args []string, e *env) int {
 		code = 128 + int(sig.(syscall.Signal))
 	}
 	a.report(err, code)
+	if out.err != nil && code == exitOK {
+		fmt.Fprintf(e.stderr, "error: write the result: %v\n", out.err)
+		return exitFailed
+	}
 	return code
 }
 
+// sameSignal is how soon a second signal still counts as the first one: "timeout"
+// and service managers signal the process and then its group.
+const sameSignal = time.Second
+
 // signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels,
-// so that commands undo and save; the second one ends the program at once.
+// so that commands undo and save; a later one ends the program at once.
 func (a *app) signals() (context.Context, func() os.Signal, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 2)
@@ -71,16 +83,20 @@ func (a *app) signals() (context.Context, func() os.Signal, func()) {
 	var first atomic.Value
 	ended := make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
+		var since time.Time
+		for {
 			select {
 			case sig := <-ch:
-				if n > 0 {
+				switch {
+				case since.IsZero():
+					since = a.now()
+					first.Store(sig)
+					a.note("stopping: undoing what is in progress; once more stops at once")
+					cancel()
+				case a.now().Sub(since) >= sameSignal:
 					a.note("stopped at once; run \"specrun resume\" or \"specrun status\" to see what is left")
 					os.Exit(128 + int(sig.(syscall.Signal)))
 				}
-				first.Store(sig)
-				a.note("stopping: undoing what is in progress; once more stops at once")
-				cancel()
 			case <-ended:
 				return
 			}
