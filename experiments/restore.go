@@ -134,39 +134,77 @@ func (x *execution) restore(ctx context.Context) error {
 	}
 	ctx, cancel := x.cleaning(ctx)
 	defer cancel()
+	var errs []error
 	for _, key := range sortedKeys(x.found) {
 		f := x.found[key]
 		if f.Error != "" {
 			continue // nothing was patched there
 		}
-		err := x.patiently(ctx, func() error { return x.restoreOne(ctx, f) })
-		if err != nil {
-			return &fatalError{fmt.Errorf("put the patches back for %s: %w", f.Python, err)}
+		var unrecorded error
+		err := x.patiently(ctx, func() (err error) {
+			unrecorded, err = x.restoreOne(ctx, f)
+			return err
+		})
+		switch {
+		case err != nil:
+			var unread *unreadError
+			errs = append(errs, &fatalError{&StillPatchedError{Host: x.plan.Host.Name, Python: f.Python, Unread: errors.As(err, &unread), Err: errors.Join(err, unrecorded)}})
+		case unrecorded != nil:
+			errs = append(errs, &fatalError{fmt.Errorf("%s: the patches for %s are as the sweep found them, only the record of it is missing: %w",
+				x.plan.Host.Name, f.Python, unrecorded)})
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
+// StillPatchedError says that the patches which a sweep found could not be put
+// back.
+type StillPatchedError struct {
+	Host   string
+	Python string
+	Unread bool // what is there now could not be read either
+	Err    error
+}
+
+func (e *StillPatchedError) Error() string {
+	how := "is"
+	if e.Unread {
+		how = "may be"
+	}
+	return fmt.Sprintf("%s %s still patched for %s, specrun rollback --host %s puts it back: %v", e.Host, how, e.Python, e.Host, e.Err)
+}
+
+func (e *StillPatchedError) Unwrap() error { return e.Err }
+
+// Hint says what to do next.
+func (e *StillPatchedError) Hint() string {
+	return "specrun rollback --host " + e.Host + " removes the patches"
+}
+
+// unreadError says that it could not be read what is deployed.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
+
 // restoreOne leaves what is as it was found alone, and nothing else: with a
-// transaction open no file is what it seems.
-func (x *execution) restoreOne(ctx context.Context, f foundPatches) error {
+// transaction open no file is what it seems. A store that fails does not keep
+// the host patched; what it said is unrecorded.
+func (x *execution) restoreOne(ctx context.Context, f foundPatches) (unrecorded, err error) {
 	w := x.whereOf(f.Cell)
 	now, err := x.host.Patcher.Current(ctx, w)
 	if err != nil {
-		return err
+		return nil, &unreadError{err}
 	}
 	if now.isAs(f.State) {
-		return nil
+		return nil, nil
 	}
 	a := x.last
 	ev := map[string]any{"python": f.Python, "found": now.Patches, "want": f.State.Patches, "unsound": now.Unsound}
-	if err := a.record(ctx, "", stepRestore, record.EventIntent, ev, record.Change{}); err != nil {
-		return err
-	}
+	unrecorded = a.record(ctx, "", stepRestore, record.EventIntent, ev, record.Change{})
 	a.progress(stepRestore, PhaseBegin, "")
 	state, err := x.host.Patcher.Ensure(ctx, w, f.State.Patches)
 	if err != nil {
-		return err
+		return unrecorded, err
 	}
 	a.progress(stepRestore, PhaseDone, "")
 	x.noteRemoved(now.Patches, state.Patches, f)
@@ -174,7 +212,10 @@ func (x *execution) restoreOne(ctx context.Context, f foundPatches) error {
 		x.note(fmt.Sprintf("%s: the patches are as they were found, but not the bytes of %s: somebody else changed it meanwhile; see specrun status",
 			x.plan.Host.Name, strings.Join(other, ", ")))
 	}
-	return a.record(ctx, "", stepRestore, record.EventDone, state, record.Change{})
+	if unrecorded != nil {
+		return unrecorded, nil
+	}
+	return a.record(ctx, "", stepRestore, record.EventDone, state, record.Change{}), nil
 }
 
 // noteRemoved says which patches the sweep removed without having put or found

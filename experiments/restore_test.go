@@ -179,3 +179,63 @@ func TestExecute_SaysWhichPatchesOfOthersItRemoved(t *testing.T) {
 		})
 	}
 }
+
+// fullDisk records nothing any more once it has recorded some events.
+type fullDisk struct {
+	Recorder
+	left *int
+}
+
+func (f fullDisk) Record(ctx context.Context, e record.Event, c record.Change) error {
+	if *f.left--; *f.left < 0 {
+		return errors.New("disk full")
+	}
+	return f.Recorder.Record(ctx, e, c)
+}
+
+// What cannot be recorded is undone all the same: the host is not ours to keep.
+func TestExecute_PutsTheHostBackWithoutARecord(t *testing.T) {
+	restored := 0
+	for n := 1; ; n++ {
+		r := newRig(t)
+		d := r.deps()
+		left := n
+		d.Recorder = fullDisk{r.mem, &left}
+		p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
+		_, err := Execute(context.Background(), d, p, nil)
+		if left >= 0 {
+			break
+		}
+		if got := r.w.leftovers(); len(got) > 0 || len(r.w.patches) > 0 {
+			t.Errorf("disk full after %d events: left with %v and patches %v", n, got, r.w.patches)
+		}
+		var open *OpenError
+		if !errors.As(err, &open) {
+			t.Errorf("disk full after %d events: %v", n, err)
+		} else if strings.Contains(err.Error(), "gpu-01: the patches for") && strings.Contains(err.Error(), "as the sweep found them") {
+			restored++
+		}
+	}
+	if restored == 0 {
+		t.Error("no error says that the patches are back")
+	}
+}
+
+func TestExecute_SaysThatTheHostIsStillPatched(t *testing.T) {
+	r := newRig(t)
+	d, left := r.deps(), 1000
+	d.Recorder = fullDisk{r.mem, &left}
+	r.w.patchErr = func(set []PatchRef) error {
+		if len(set) == 0 {
+			return errors.New("read-only file system")
+		}
+		left = 0
+		return nil
+	}
+	_, err := Execute(context.Background(), d, r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2"), nil)
+	var still *StillPatchedError
+	if !errors.As(err, &still) || !strings.Contains(err.Error(), "gpu-01 is still patched") || !strings.Contains(err.Error(), "specrun rollback --host gpu-01") ||
+		!strings.Contains(err.Error(), "disk full") || !strings.Contains(err.Error(), "read-only file system") {
+		t.Errorf("%v", err)
+	}
+}

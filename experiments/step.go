@@ -116,7 +116,7 @@ func (a *attempt) undoOne(ctx context.Context, s Step) error {
 	})
 	if err != nil {
 		a.progress(name, PhaseFailed, err.Error())
-		return fmt.Errorf("%s: %w", name, err)
+		return errors.Join(fmt.Errorf("%s: %w", name, err), recordErr)
 	}
 	a.progress(name, PhaseUndone, "")
 	if recordErr != nil {
