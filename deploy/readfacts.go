@@ -167,7 +167,7 @@ func factsError(host string, w Where, res remote.Result, err error) error {
 		}
 		return e
 	case "no-folder":
-		return &ConflictError{Host: host, Path: r.fields["path"], Reason: "the server's working directory cannot be entered", Next: "see cwd: in the spec and in hosts.yaml"}
+		return &FolderError{Host: host, Path: r.fields["path"]}
 	}
 	return err
 }

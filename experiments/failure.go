@@ -49,6 +49,9 @@ type InterruptedError struct {
 }
 
 func (e *InterruptedError) Error() string {
+	if errors.Is(e.Cause, context.Canceled) { // by a signal, which says nothing more
+		return fmt.Sprintf("sweep %s was interrupted", e.SweepID)
+	}
 	return fmt.Sprintf("sweep %s was interrupted: %v", e.SweepID, e.Cause)
 }
 

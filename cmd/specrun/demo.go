@@ -47,6 +47,7 @@ func (a *app) runDemo(ctx context.Context, keep bool) (err error) {
 		defer cancel()
 		err = errors.Join(err, a.demo.Close(stopping))
 	}()
+	a.passing = !keep
 	a.flags.hosts, a.flags.store = []string{labHost}, filepath.Join(dir, "results.db")
 	profiling, err := a.lookupPatches([]string{"profiling-v4"})
 	if err != nil {
@@ -70,6 +71,8 @@ func (a *app) runDemo(ctx context.Context, keep bool) (err error) {
 	a.note("\ndone in %s; next: specrun lab start, then the same commands with --host lab", a.now().Sub(begin).Round(100*time.Millisecond))
 	if keep {
 		a.note("kept: %s", dir)
+	} else {
+		a.note("the results went with the practice host; --keep keeps them")
 	}
 	return nil
 }

@@ -144,6 +144,12 @@ func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 
+// emptyStore says that nothing was named wrongly: there is nothing yet.
+func emptyStore(err error) bool {
+	var absent *store.NotFoundError
+	return errors.As(err, &absent) && absent.ID == ""
+}
+
 // report prints an error with its hint, and with --json the closing summary.
 func (a *app) report(err error, code int) {
 	for _, e := range flatten(err) {
@@ -226,6 +232,7 @@ var kinds = []struct {
 	{as[*deploy.OpenTransactionError](), exitConflict},
 	{as[*patches.Conflict](), exitConflict},
 	{as[*deploy.NoInterpreterError](), exitUsage},
+	{as[*deploy.FolderError](), exitUsage},
 	{as[*deploy.NoEngineError](), exitUsage},
 	{as[*patches.NotFoundError](), exitUsage},
 	{as[*patches.LoadError](), exitUsage},
@@ -238,6 +245,7 @@ var kinds = []struct {
 	{as[*experiments.SecretError](), exitUsage},
 	{as[*experiments.ClaimedError](), exitLocked},
 	{as[*experiments.InterruptedError](), exitInterrupted},
+	{emptyStore, exitFailed},
 	{as[*store.NotFoundError](), exitUsage},
 	{as[*store.AmbiguousError](), exitUsage},
 	{as[*lab.NotRunningError](), exitUnreachable},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"specrun/deploy"
+	"specrun/experiments"
 	"specrun/remote"
 )
 
@@ -62,5 +63,12 @@ func TestInterrupted_NamesTheSignalOnlyWhenNothingWorseHappened(t *testing.T) {
 		if got := interrupted(c.err, exitCode(c.err, true)); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// How Go says that a context ended is nothing for the user.
+func TestInterruptedSweep_IsSaidInWords(t *testing.T) {
+	if got := (&experiments.InterruptedError{SweepID: "k3v7", Cause: context.Canceled}).Error(); got != "sweep k3v7 was interrupted" {
+		t.Error(got)
 	}
 }

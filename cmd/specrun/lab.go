@@ -14,6 +14,7 @@ import (
 // labFlags are the settings of lab start.
 type labFlags struct {
 	scale    float64
+	scaled   bool // --scale was given
 	settings string
 	set      []string
 }
@@ -43,7 +44,10 @@ SETTINGS
   specrun lab start --set sync_cost_ms=4.1
   specrun lab start --scale 0.05`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.runLabStart(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.scaled = c.Flags().Changed("scale")
+			return a.runLabStart(c.Context(), f)
+		},
 	}
 	start.Flags().Float64Var(&f.scale, "scale", 0, "multiply all model times by `F`: for tests of behaviour, not of accuracy")
 	start.Flags().StringVar(&f.settings, "settings", "", "JSON `FILE` of settings, over the defaults")
@@ -67,7 +71,7 @@ SETTINGS
 
 // labSettings is nil when nothing is to be changed.
 func labSettings(f labFlags) (*lab.Settings, error) {
-	if f.scale == 0 && f.settings == "" && len(f.set) == 0 {
+	if !f.scaled && f.settings == "" && len(f.set) == 0 {
 		return nil, nil
 	}
 	s, err := lab.DefaultSettings()
@@ -77,7 +81,7 @@ func labSettings(f labFlags) (*lab.Settings, error) {
 	if err != nil {
 		return nil, usagef("", "%s", err)
 	}
-	if f.scale != 0 {
+	if f.scaled {
 		s.Scale = f.scale
 	}
 	for _, arg := range f.set {

@@ -140,6 +140,7 @@ func (a *app) runLockRelease(ctx context.Context) error {
 			return err
 		}
 		var failed []error
+		freed := 0
 		for _, l := range locks {
 			if !l.Held {
 				continue
@@ -148,6 +149,7 @@ func (a *app) runLockRelease(ctx context.Context) error {
 				failed = append(failed, err)
 				continue
 			}
+			freed++
 			mu.Lock()
 			a.printf("%s: released the lock on %s\n", c.Name(), l.What)
 			mu.Unlock()
@@ -158,6 +160,9 @@ func (a *app) runLockRelease(ctx context.Context) error {
 		for _, l := range released {
 			a.printf("%s: released the lease on %s of launch %s\n", c.Name(), l.Name, l.Owner.Launch)
 		}
-		return errors.Join(append(failed, err)...)
+		if err = errors.Join(append(failed, err)...); err == nil && freed+len(released) == 0 {
+			a.printf("%s: nothing to release\n", c.Name())
+		}
+		return err
 	})
 }

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,7 +63,12 @@ func (a *app) parseFile(name string) (*metrics.Report, error) {
 }
 
 func (a *app) printParsed(r *metrics.Report) {
-	a.printf("%s: %s %s, %d lines\n", r.File, r.Engine, r.Kind, r.Lines)
+	if len(r.Extract) == 0 && r.Crash == nil {
+		a.printf("%s: nothing recognised in %s\n", r.File, counted(r.Lines, "line"))
+		a.printWarnings(r)
+		return
+	}
+	a.printf("%s: %s %s, %s\n", r.File, r.Engine, r.Kind, counted(r.Lines, "line"))
 	var rows [][]string
 	for _, s := range r.Extract {
 		rows = append(rows, []string{"  " + s.Metric, s.Unit, labelText(s.Labels), fmt.Sprint(len(s.Values)), valuesText(s.Values)})
@@ -70,6 +77,10 @@ func (a *app) printParsed(r *metrics.Report) {
 	if r.Crash != nil {
 		a.printf("  crash: %s at line %d: %s\n", r.Crash.Kind, r.Crash.FirstLine, r.Crash.Evidence)
 	}
+	a.printWarnings(r)
+}
+
+func (a *app) printWarnings(r *metrics.Report) {
 	for _, w := range r.Warnings {
 		a.printf("  warning: %s\n", w)
 	}
@@ -89,12 +100,25 @@ func valuesText(values []metrics.Value) string {
 	var parts []string
 	for i, v := range values {
 		if len(values) > most && i == most-1 {
-			parts = append(parts, "...", values[len(values)-1].String())
+			parts = append(parts, "...", valueText(values[len(values)-1]))
 			break
 		}
-		parts = append(parts, v.String())
+		parts = append(parts, valueText(v))
 	}
 	return strings.Join(parts, " ")
+}
+
+// valueText is a value with the digits that are worth reading; what a log
+// printed has no more than that anyway.
+func valueText(v metrics.Value) string {
+	f, ok := v.Float()
+	const exact = 1e15 // beyond it a number has no decimals
+	if !ok || f == 0 || math.IsNaN(f) || math.Abs(f) >= exact {
+		return v.String()
+	}
+	decimals := 6 - 1 - int(math.Floor(math.Log10(math.Abs(f)))) // six significant digits
+	scale := math.Pow(10, float64(min(max(decimals, 1), 12)))
+	return strconv.FormatFloat(math.Round(f*scale)/scale, 'f', -1, 64)
 }
 
 func newImportCommand(a *app) *cobra.Command {

@@ -66,6 +66,11 @@ func (a *app) runList(ctx context.Context, args []string, filter store.RunFilter
 	if err != nil {
 		return err
 	}
+	if len(rows) == 0 && filter.Label != "" {
+		if err := knownLabel(filter.Label); err != nil {
+			return err
+		}
+	}
 	if a.flags.json {
 		for _, l := range report.RunLines(rows) {
 			a.line("run", l)
@@ -73,6 +78,18 @@ func (a *app) runList(ctx context.Context, args []string, filter store.RunFilter
 		return nil
 	}
 	return a.text(func(w io.Writer) error { return report.WriteRuns(w, rows) })
+}
+
+// knownLabel refuses a label that is not in the table.
+func knownLabel(name string) error {
+	var names []string
+	for _, l := range trust.Labels() {
+		if l.Name == name {
+			return nil
+		}
+		names = append(names, l.Name)
+	}
+	return usagef(didYouMean(name, names, "specrun schema labels lists them"), "unknown label %q", name)
 }
 
 func newShowCommand(a *app) *cobra.Command {
@@ -105,7 +122,7 @@ func (a *app) runShow(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	o := reportOptions()
+	o := a.reportOptions()
 	if run.Run.State == record.RunFailed {
 		if o.LogTail, err = logTail(run.Artifacts); err != nil {
 			return err
@@ -184,7 +201,7 @@ func (a *app) showSweep(ctx context.Context, s *store.Store, id string) error {
 	if err != nil {
 		return err
 	}
-	summary := report.Summarize(view, reportOptions())
+	summary := report.Summarize(view, a.reportOptions())
 	if a.flags.json {
 		for _, cell := range summary.Cells {
 			a.line("cell", cell)
@@ -194,8 +211,8 @@ func (a *app) showSweep(ctx context.Context, s *store.Store, id string) error {
 	return a.text(summary.WriteTable)
 }
 
-func reportOptions() report.Options {
-	return report.Options{Advice: trust.Advice, CellLabels: trust.AssessCell}
+func (a *app) reportOptions() report.Options {
+	return report.Options{All: a.flags.verbose, Advice: trust.Advice, CellLabels: trust.AssessCell}
 }
 
 // text writes a rendering of results in one piece.
@@ -213,7 +230,8 @@ func newDiffCommand(a *app) *cobra.Command {
 		Use:   "diff RUN RUN",
 		Short: "Show what differs in the provenance of two runs",
 		Long: `Show what differs in the provenance of two runs, by group: code, flags, env,
-patches, packages, host, gpu, workload. What is equal is not shown.`,
+patches, packages, host, gpu, workload. What is equal is not shown, and without -v
+what differs between any two launches is not either, such as the port.`,
 		Example: "  specrun diff k3v7 q2m9",
 		Args:    needs("two RUNs", 2, 2, "specrun list --runs"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runDiff(c.Context(), args[0], args[1]) },
@@ -236,7 +254,7 @@ func (a *app) runDiff(ctx context.Context, left, right string) error {
 		}
 		return nil
 	}
-	return a.text(func(w io.Writer) error { return report.WriteDiff(w, l, r, diff) })
+	return a.text(func(w io.Writer) error { return report.WriteDiff(w, l, r, diff, a.reportOptions()) })
 }
 
 func newLogsCommand(a *app) *cobra.Command {

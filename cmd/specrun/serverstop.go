@@ -217,7 +217,7 @@ func (a *app) runServerLogs(ctx context.Context, id string, follow bool) error {
 			return err
 		}
 		if s == nil {
-			return usagef("give the launch id of one that has ended", "%s: no server runs", c.Name())
+			return &codedError{code: exitFailed, msg: c.Name() + ": no server runs", hint: "give the launch id of one that has ended"}
 		}
 		if a.flags.json {
 			a.line("log", struct {

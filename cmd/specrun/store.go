@@ -51,7 +51,7 @@ func (a *app) readStore(ctx context.Context) (*store.Store, error) {
 	}
 	s, err := store.Open(ctx, path, store.WithClock(a.now), store.MustExist())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("run an experiment first, or name the store with --store", "there are no results yet: %s does not exist", path)
+		return nil, &codedError{code: exitFailed, msg: "there are no results yet: " + path + " does not exist", hint: "run an experiment first, or name the store with --store"}
 	}
 	return s, err
 }
@@ -68,6 +68,14 @@ func (a *app) existingStore(ctx context.Context, spec string) (*store.Store, err
 		return nil, nil
 	}
 	return s, err
+}
+
+// homely writes a path of this machine for people: ~ for the home folder.
+func (a *app) homely(path string) string {
+	if rest, ok := strings.CutPrefix(path, a.home+string(filepath.Separator)); ok && a.home != "" {
+		return filepath.Join("~", rest)
+	}
+	return path
 }
 
 // redactDSN hides the password of a database address.

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,8 +101,9 @@ kept, the missing ones are measured. Nothing but the store is needed.` +
 
 // hostSweep is a sweep planned for one host.
 type hostSweep struct {
-	entry configs.Host
-	plan  *experiments.Plan
+	entry   configs.Host
+	plan    *experiments.Plan
+	patched bool // the host's files have patches already, and get them back at the end
 }
 
 func (a *app) runSweep(ctx context.Context, f sweepFlags, args []string) error {
@@ -144,11 +148,11 @@ func (a *app) planAll(ctx context.Context, f sweepFlags, args []string) (sweeps 
 		if specPath == "" {
 			specPath = path
 		}
-		plan, err := a.planFor(ctx, f, spec, specPath, e, axes)
+		plan, patched, err := a.planFor(ctx, f, spec, specPath, e, axes)
 		if err != nil {
 			return nil, "", err
 		}
-		sweeps = append(sweeps, hostSweep{e, plan})
+		sweeps = append(sweeps, hostSweep{e, plan, patched})
 	}
 	return sweeps, specPath, nil
 }
@@ -162,11 +166,14 @@ func (a *app) specBeforeHosts(file string) (*experiments.Spec, string, error) {
 }
 
 // planFor resolves the spec for one host, which is asked for the engine's
-// version: it is part of what a cell is.
-func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec, specPath string, e configs.Host, axes []experiments.Axis) (*experiments.Plan, error) {
+// version: it is part of what a cell is. patched says that its files have patches.
+func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec, specPath string, e configs.Host, axes []experiments.Axis) (plan *experiments.Plan, patched bool, err error) {
+	if err := checkRanges(spec, axes); err != nil {
+		return nil, false, err
+	}
 	engine, err := experiments.Engines(spec.Server.Engine)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	host := experiments.HostConfig{Name: e.Name, Python: e.Python, Cwd: e.Cwd, StateDir: e.StateDir, Env: e.Env}
 	options := experiments.Options{
@@ -185,27 +192,62 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 		},
 	}
 	if _, err := experiments.Resolve(spec, options); err != nil {
-		return nil, err // before the host is asked: a wrong spec costs no connection
+		return nil, false, err // before the host is asked: a wrong spec costs no connection
 	}
 	h, err := a.experimentHost(ctx, e)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	state, err := h.Patcher.Current(ctx, experiments.WhereOf(spec, host, a.flags.python))
 	if err = errors.Join(err, h.Close()); err != nil {
-		return nil, unwrapOne(err)
+		return nil, false, unwrapOne(err)
 	}
 	options.EngineVersion = state.EngineVersion
 	if !f.unmeasured {
 		if options.Timing, err = a.timing(ctx, specPath, spec.Name, e); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	experiment, err := experiments.Resolve(spec, options)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return experiments.NewPlan(experiment)
+	plan, err = experiments.NewPlan(experiment)
+	return plan, len(state.Patches) > 0, err
+}
+
+// looksLikeRange is how people write a range who do not know the grammar.
+var looksLikeRange = regexp.MustCompile(`^([0-9]+)(-|:|\.\.\.)([0-9]+)$`)
+
+// checkRanges finds such a range as the value of a param that is a number
+// everywhere in the spec; the expressions over it could only fail.
+func checkRanges(spec *experiments.Spec, axes []experiments.Axis) error {
+	for _, axis := range axes {
+		for i, key := range axis.Keys {
+			at := slices.IndexFunc(spec.Params, func(p experiments.Param) bool { return p.Name == key })
+			if at < 0 || !numeric(spec.Params[at]) {
+				continue
+			}
+			for _, row := range axis.Rows {
+				if ends := looksLikeRange.FindStringSubmatch(row[i].Text); ends != nil {
+					return usagef(fmt.Sprintf("ranges are written %s=%s..%s", key, ends[1], ends[3]), "%s=%s: not a number", key, row[i].Text)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// numeric says that all values which the spec has for a param are numbers.
+func numeric(p experiments.Param) bool {
+	values := append(slices.Clone(p.Values), p.Default)
+	return !slices.ContainsFunc(values, func(s experiments.Scalar) bool {
+		switch s.Value.(type) {
+		case int64, float64:
+			return false
+		}
+		return s.Text != "" // no default
+	})
 }
 
 // patchFor finds a patch that a sweep on the host may use.
@@ -270,7 +312,7 @@ func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hos
 			summary, err := experiments.Execute(ctx, a.deps(results, hosts, a.newWatch(s.plan, len(sweeps) > 1)), s.plan, nil)
 			printing.Lock()
 			defer printing.Unlock()
-			errs[i] = a.conclude(ctx, results, summary, err, a.now().Sub(begin))
+			errs[i] = a.conclude(ctx, results, summary, err, a.now().Sub(begin), s.next())
 			return nil
 		})
 	}
@@ -305,7 +347,7 @@ func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
 	}
 	a.note("resuming sweep %s", id)
 	summary, err := experiments.Resume(ctx, a.deps(results, hosts, seen), id, experiments.ResumeOptions{RetryFailed: retry})
-	return a.conclude(ctx, results, summary, err, a.now().Sub(begin))
+	return a.conclude(ctx, results, summary, err, a.now().Sub(begin), listRuns)
 }
 
 // watchStored watches what is left of a stored sweep; how long that takes its
@@ -355,9 +397,23 @@ func (a *app) entryNamed(ctx context.Context, name string) (configs.Host, error)
 	return hosts.Resolve(name)
 }
 
+// listRuns shows what a sweep has measured.
+const listRuns = "specrun list --runs"
+
+// next is the command that is useful when the sweep has ended.
+func (s hostSweep) next() string {
+	switch {
+	case s.plan.After == experiments.AfterKeep:
+		return "specrun server stop --host " + s.entry.Name
+	case s.patched:
+		return "specrun rollback --host " + s.entry.Name
+	}
+	return listRuns
+}
+
 // conclude prints a sweep's table and its closing line, and turns how it ended
 // into an error.
-func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments.Summary, err error, took time.Duration) error {
+func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments.Summary, err error, took time.Duration, next string) error {
 	a.printer.done()
 	if s == nil || codeOf(err) == exitLocked && (s.Done+s.Failed == 0 || s.Launches == 0) {
 		return err // refused: there is nothing else to say
@@ -371,8 +427,7 @@ func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments
 	for _, n := range s.Notes {
 		a.note("%s", noteText("note: ", n))
 	}
-	a.note("sweep %s %s: %d runs done, %d failed, %d missing, %d launches in %s; stored in %s",
-		s.SweepID, s.State, s.Done, s.Failed, s.Missing, s.Launches, took.Round(100*time.Millisecond), results.Path())
+	a.note("%s", a.closing(s, err, took, results.Path(), next))
 	if err != nil {
 		return err
 	}
@@ -383,4 +438,22 @@ func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments
 		return &codedError{code: exitFailed, msg: "no run is done", hint: "specrun list " + s.SweepID + " has the reasons; specrun resume " + s.SweepID + " --retry-failed tries again"}
 	}
 	return &codedError{code: exitPartial, msg: "some runs failed", hint: "specrun list " + s.SweepID + " has the reasons; specrun resume " + s.SweepID + " --retry-failed tries again"}
+}
+
+// closing is the last line of a sweep. An error that follows it has a hint of
+// its own about what is next.
+func (a *app) closing(s *experiments.Summary, err error, took time.Duration, path, next string) string {
+	text := fmt.Sprintf("sweep %s %s: %s done, %d failed, %d missing", s.SweepID, s.State, counted(s.Done, "run"), s.Failed, s.Missing)
+	if s.Launches == 0 && err == nil {
+		text += "; nothing is left to do"
+	} else {
+		text += fmt.Sprintf(", %s in %s", counted(s.Launches, "launch"), took.Round(100*time.Millisecond))
+	}
+	if !a.passing {
+		text += "; stored in " + a.homely(path)
+	}
+	if err == nil && s.Failed+s.Missing == 0 && !a.passing {
+		text += "; next: " + next
+	}
+	return text
 }

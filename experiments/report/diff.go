@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -56,14 +57,20 @@ func DifferenceLines(ds []record.Difference) []DifferenceLine {
 const sideBySide = 60
 
 // WriteDiff writes what differs in the provenance of two runs, by group, and
-// only what differs.
-func WriteDiff(w io.Writer, a, b record.RunView, ds []record.Difference) error {
+// only what differs. What differs between any two launches is counted only,
+// unless Options.All is set.
+func WriteDiff(w io.Writer, a, b record.RunView, ds []record.Difference, o Options) error {
 	var out strings.Builder
 	head := grid{}
 	head.add("a", plain(a.Run.ID), plain(a.Sweep.Name), allParams(a.Cell), plain(a.Run.Host), stamp(a.Run.StartUs))
 	head.add("b", plain(b.Run.ID), plain(b.Sweep.Name), allParams(b.Cell), plain(b.Run.Host), stamp(b.Run.StartUs))
 	if err := head.write(&out); err != nil {
 		return err
+	}
+	hidden := 0
+	if !o.All {
+		told := slices.DeleteFunc(slices.Clone(ds), ofEveryLaunch)
+		hidden, ds = len(ds)-len(told), told
 	}
 	lines := DifferenceLines(ds)
 	width := 0
@@ -92,8 +99,42 @@ func WriteDiff(w io.Writer, a, b record.RunView, ds []record.Difference) error {
 	default:
 		fmt.Fprintf(&out, "\n%s in provenance\n", plural(len(lines), "difference"))
 	}
+	if hidden > 0 {
+		fmt.Fprintf(&out, "not shown: %s that any two launches have, such as the port (-v)\n", plural(hidden, "difference"))
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// ofEveryLaunch says that a difference is there between any two launches and
+// explains nothing: the port in the command line, the practice host's clock.
+func ofEveryLaunch(d record.Difference) bool {
+	switch {
+	case d.A == nil || d.B == nil:
+		return false
+	case d.Group == "flags" && d.Key == "specrun_lab":
+		return true
+	case d.Group == "command" && d.Key == "argv":
+		a, okA := withoutPort(*d.A)
+		b, okB := withoutPort(*d.B)
+		return okA && okB && slices.Equal(a, b)
+	}
+	return false
+}
+
+// withoutPort reads a stored command line and leaves out which port it names.
+func withoutPort(text string) (argv []string, ok bool) {
+	if err := json.Unmarshal([]byte(text), &argv); err != nil {
+		return nil, false
+	}
+	for i, arg := range argv {
+		if strings.HasPrefix(arg, "--port=") {
+			argv[i] = "--port="
+		} else if i > 0 && argv[i-1] == "--port" {
+			argv[i] = ""
+		}
+	}
+	return argv, true
 }
 
 func side(v *string) string {

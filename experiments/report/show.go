@@ -204,10 +204,6 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	for _, c := range v.Data.Checks {
 		checks.add("  "+string(c.Outcome), plain(c.Name), plain(c.Explanation))
 	}
-	provenance := grid{}
-	for _, f := range byGroup(v.Data.Provenance) {
-		provenance.add("  "+plain(f.Group), plain(f.Key), plain(f.Value))
-	}
 	artifacts := grid{}
 	for _, a := range v.Artifacts {
 		artifacts.add("  "+plain(a.Name), fmt.Sprintf("%d bytes", a.Bytes), plain(a.Path))
@@ -215,13 +211,57 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	for _, s := range []struct {
 		title string
 		g     grid
-	}{{"metrics", metrics}, {"labels", labels}, {"checks", checks}, {"provenance", provenance}, {"kept files", artifacts}} {
+	}{{"metrics", metrics}, {"labels", labels}, {"checks", checks}} {
 		if err := section(s.title, s.g); err != nil {
 			return err
 		}
 	}
+	if err := writeProvenance(&b, v.Data.Provenance, o.All); err != nil {
+		return err
+	}
+	if err := section("kept files", artifacts); err != nil {
+		return err
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeProvenance writes the facts by group, each with columns of its own, so
+// that one long key widens no other. Facts without a value are counted only,
+// unless all are wanted: an engine has many flags that nobody set.
+func writeProvenance(b *strings.Builder, facts []record.Fact, all bool) error {
+	if len(facts) == 0 {
+		return nil
+	}
+	b.WriteString("\nprovenance\n")
+	hidden := 0
+	var g grid
+	flush := func() error {
+		err := g.write(b)
+		g = grid{}
+		return err
+	}
+	group := ""
+	for _, f := range byGroup(facts) {
+		if !all && (f.Value == "null" || f.Value == "None") {
+			hidden++
+			continue
+		}
+		if f.Group != group {
+			if err := flush(); err != nil {
+				return err
+			}
+			group = f.Group
+		}
+		g.add("  "+plain(f.Group), plain(f.Key), plain(f.Value))
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	if hidden > 0 {
+		fmt.Fprintf(b, "  and %s without a value (-v)\n", plural(hidden, "fact"))
+	}
+	return nil
 }
 
 // byGroup sorts facts by group, likely causes of a difference first, and key.

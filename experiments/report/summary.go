@@ -16,6 +16,7 @@ type Options struct {
 	Objective  string                                // "" = the one of the plan, else output_throughput
 	Advice     func(label string) string             // what to do about a label; nil = nothing
 	CellLabels func(record.CellFacts) []record.Label // labels that depend on all launches of a cell; nil = none
+	All        bool                                  // of one run, or of two compared: also what says nothing, see WriteRun and WriteDiff
 	LogTail    []string                              // of one failed run: the last lines of its server's log
 }
 

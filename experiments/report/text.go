@@ -65,7 +65,9 @@ func number(v float64, unit string) string {
 		}
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	case "requests", "tokens":
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		if v == math.Trunc(v) {
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		}
 	case "tokens/step":
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	}

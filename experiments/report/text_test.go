@@ -96,13 +96,13 @@ func TestDiff_Golden(t *testing.T) {
 	}
 	var out bytes.Buffer
 	for _, d := range [][]record.Difference{ds, nil} {
-		if err := WriteDiff(&out, a, b, d); err != nil {
+		if err := WriteDiff(&out, a, b, d, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		out.WriteString("---\n")
 	}
 	a.Data.Provenance, b.Data.Provenance = nil, nil
-	if err := WriteDiff(&out, a, b, nil); err != nil {
+	if err := WriteDiff(&out, a, b, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "diff.txt", out.Bytes())
@@ -114,7 +114,7 @@ func TestNumber(t *testing.T) {
 		unit string
 		want string
 	}{{20.1, "ms/cyc", "20.10"}, {93.24, "tok/s", "93.2"}, {9.876, "tok/s", "9.88"}, {1.8744, "tokens/step", "1.874"}, {0.00123, "ms", "0.00123"},
-		{0, "ms", "0.00"}, {16, "requests", "16"}, {math.NaN(), "ms", "NaN"}, {math.Inf(1), "req/s", "+Inf"}, {-3, "ms", "-3.00"}} {
+		{0, "ms", "0.00"}, {16, "requests", "16"}, {64.52777777777777, "tokens", "64.53"}, {math.NaN(), "ms", "NaN"}, {math.Inf(1), "req/s", "+Inf"}, {-3, "ms", "-3.00"}} {
 		if got := number(tc.v, tc.unit); got != tc.want {
 			t.Errorf("number(%v, %q) = %q, want %q", tc.v, tc.unit, got, tc.want)
 		}
@@ -136,6 +136,50 @@ func TestText_IsPlain(t *testing.T) {
 	for _, line := range strings.Split(out.String(), "\n") {
 		if strings.TrimRight(line, " ") != line {
 			t.Errorf("blanks at the end of %q", line)
+		}
+	}
+}
+
+// What any two launches differ in is no news; a difference beside it in the same
+// fact is.
+func TestDiff_HidesWhatEveryLaunchHas(t *testing.T) {
+	s := func(v string) *string { return &v }
+	ds := []record.Difference{
+		{Group: "flags", Key: "specrun_lab", A: s(`{"cycle_clock_ms":1}`), B: s(`{"cycle_clock_ms":2}`)},
+		{Group: "command", Key: "argv", A: s(`["python3","--port","30000","--tp=8"]`), B: s(`["python3","--port","30001","--tp=8"]`)},
+	}
+	show := func(o Options) string {
+		var out bytes.Buffer
+		if err := WriteDiff(&out, runView(), runView(), ds, o); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := show(Options{}); strings.Contains(got, "cycle_clock_ms") || strings.Contains(got, "30001") || !strings.Contains(got, "not shown: 2 differences") {
+		t.Errorf("%s", got)
+	}
+	if got := show(Options{All: true}); !strings.Contains(got, "cycle_clock_ms") || !strings.Contains(got, "30001") || strings.Contains(got, "not shown") {
+		t.Errorf("all:\n%s", got)
+	}
+	ds[1].B = s(`["python3","--port","30001","--tp=4"]`)
+	if got := show(Options{}); !strings.Contains(got, "--tp=4") || !strings.Contains(got, "not shown: 1 difference ") {
+		t.Errorf("another flag:\n%s", got)
+	}
+}
+
+func TestRun_FactsWithoutAValueAreCounted(t *testing.T) {
+	v := runView()
+	v.Data.Provenance = append(v.Data.Provenance, record.Fact{Group: "flags", Key: "lora-paths", Value: "null"}, record.Fact{Group: "code", Key: strings.Repeat("k", 90), Value: "1"})
+	for _, c := range []struct {
+		all  bool
+		want string
+	}{{false, "  and 1 fact without a value (-v)\n"}, {true, "lora-paths"}} {
+		var out bytes.Buffer
+		if err := WriteRun(&out, v, Options{All: c.all}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.want) || !strings.Contains(out.String(), "  env  NCCL_PROTO  LL\n") {
+			t.Errorf("no %q in:\n%s", c.want, out.String())
 		}
 	}
 }
