@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path"
 	"slices"
@@ -48,6 +49,7 @@ type fakeServer struct {
 	identity server.Identity
 	stopped  bool
 	log      strings.Builder
+	noLog    bool // somebody deleted it
 	code     int
 }
 
@@ -286,8 +288,8 @@ func (f fakeServers) ReadAt(_ context.Context, file string, p []byte, off int64)
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	s, ok := f.w.servers[path.Base(path.Dir(file))]
-	if !ok || s.phase == server.Absent {
-		return 0, 0, errors.New("no such file")
+	if !ok || s.noLog || s.phase == server.Absent {
+		return 0, 0, fs.ErrNotExist
 	}
 	text := s.log.String()
 	if off >= int64(len(text)) {

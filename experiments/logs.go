@@ -20,6 +20,7 @@ type hostFile struct {
 	server   Server
 	path     string
 	at, upTo int64 // upTo < 0: to the end
+	failed   error // why the host could not read on
 }
 
 func (f *hostFile) Read(p []byte) (int, error) {
@@ -34,17 +35,43 @@ func (f *hostFile) Read(p []byte) (int, error) {
 	if err == nil && n == 0 && len(p) > 0 {
 		return 0, io.EOF
 	}
+	if err != nil && err != io.EOF {
+		f.failed = err
+	}
 	return n, err
 }
 
+// gone says that it is the file itself that cannot be read, somebody deleted it
+// for example: no other try helps, and what else is known is worth keeping.
+func (f *hostFile) gone() bool {
+	return f.failed != nil && !hostLost(f.failed) && f.ctx.Err() == nil
+}
+
+// unreadableError says that the server's log cannot be read.
+type unreadableError struct {
+	path string
+	err  error
+}
+
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf("the server's log %s cannot be read: %v", e.path, e.err)
+}
+
+func (e *unreadableError) Unwrap() error { return e.err }
+
 // window reads the whole lines between two byte cursors, and where they begin.
+// It fails with *unreadableError when the file is the trouble.
 func (a *attempt) window(ctx context.Context, from, to int64) ([]byte, int64, error) {
 	if from < 0 || to <= from { // the cursors could not be read, or nothing was written
 		return nil, max(from, 0), nil
 	}
 	// One byte earlier shows whether a line begins at the cursor.
 	begin := max(from-1, 0)
-	text, err := io.ReadAll(&hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, at: begin, upTo: to})
+	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, at: begin, upTo: to}
+	text, err := io.ReadAll(f)
+	if err != nil && f.gone() {
+		return nil, 0, &unreadableError{f.path, f.failed}
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the server's log: %w", err)
 	}
@@ -91,10 +118,16 @@ func (a *attempt) attachTail(ctx context.Context, runID string) {
 	}
 }
 
-// attachLog keeps the whole log of the launch.
+// attachLog keeps the whole log of the launch. One that cannot be read is a
+// note: what was measured is stored already.
 func (a *attempt) attachLog(ctx context.Context) error {
 	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, upTo: -1}
 	_, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{LaunchID: a.rec.ID, Name: "server.log"}, f)
+	if err != nil && f.gone() {
+		why := (&unreadableError{f.path, f.failed}).Error()
+		a.x.note(fmt.Sprintf("%s: launch %s ended without its log: %s", a.x.host.Name, a.rec.ID, why))
+		return a.record(ctx, "", stepLaunch, record.EventNote, map[string]string{"log": why}, record.Change{})
+	}
 	if err != nil {
 		return fmt.Errorf("keep the log of launch %s: %w", a.rec.ID, err)
 	}

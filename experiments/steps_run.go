@@ -258,8 +258,9 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	log, start, err := a.window(ctx, m.report.LogStart, m.report.LogEnd)
-	if err != nil {
-		return nil, err
+	var gone *unreadableError
+	if err != nil && !errors.As(err, &gone) {
+		return nil, err // without its log the client's numbers are left
 	}
 	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Alive: true}
 	w.PromptsSHA, w.OutputsSHA = a.x.firsts.of(m.cell)
@@ -269,6 +270,10 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	}
 	data.Provenance = append(a.provenance(m.planned), data.Provenance...)
 	data.Provenance = append(data.Provenance, m.report.facts()...)
+	if gone != nil {
+		a.progress(stepCollect, PhaseNote, gone.Error())
+		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: gone.Error()})
+	}
 	if len(m.report.Raw) > 0 {
 		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: "bench.json"}, bytes.NewReader(m.report.Raw)); err != nil {
 			return nil, &fatalError{fmt.Errorf("keep the benchmark's report: %w", err)}
