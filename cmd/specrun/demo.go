@@ -21,7 +21,7 @@ func newDemoCommand(a *app) *cobra.Command {
 		Short: "The whole loop on the practice host, nothing else needed",
 		Long: `Run the whole loop on a practice host of its own, in under a minute: status, apply
 profiling-v4, sweep steps=1..4 with the baseline, the table with the best cell,
-rollback, status. Nothing outside a temporary folder is touched.`,
+rollback, status. Nothing outside a temporary folder is touched.` + exitStatus(exitOK, exitFailed, exitUsage, exitPartial),
 		Example: "  specrun demo",
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context(), keep) },

@@ -197,10 +197,13 @@ func exitStatus(codes ...int) string {
 	var b strings.Builder
 	b.WriteString("\n\nEXIT STATUS\n")
 	for _, c := range codes {
-		fmt.Fprintf(&b, "  %-4d%s\n", c, meaning[c])
+		b.WriteString(exitLine(c, meaning[c]))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
+
+// exitLine is a line of that block.
+func exitLine(code int, meaning string) string { return fmt.Sprintf("  %-4d%s\n", code, meaning) }
 
 var meaning = map[int]string{
 	exitOK:             "done",

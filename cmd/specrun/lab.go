@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -38,8 +39,8 @@ simulated. It runs as a process of its own until lab stop.`,
 		Long: `Start the practice host; one that runs already gets the new settings, which hold
 from the next start of a server on.
 
-SETTINGS
-  ` + strings.Join(lab.SettingNames(), "\n  "),
+SETTINGS, each with its default; ms are nominal milliseconds, before scale
+` + settingsHelp() + exitStatus(exitOK, exitFailed, exitUsage, exitLocked),
 		Example: `  specrun lab start
   specrun lab start --set sync_cost_ms=4.1
   specrun lab start --scale 0.05`,
@@ -54,10 +55,12 @@ SETTINGS
 	start.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of one setting; repeatable")
 	c.AddCommand(start, &cobra.Command{
 		Use: "stop", Short: "Stop the practice host and every process that came from it", Args: noArgs,
+		Long:    "Stop the practice host and every process that came from it." + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun lab stop",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLabStop(c.Context()) },
 	}, &cobra.Command{
 		Use: "status", Short: "Say whether the practice host runs, and how to reach it", Args: noArgs,
+		Long:    "Say whether the practice host runs, and how to reach it." + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun lab status",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLabStatus(c.Context()) },
 	}, &cobra.Command{
@@ -67,6 +70,15 @@ SETTINGS
 		},
 	})
 	return c
+}
+
+// settingsHelp lists the settings with default and meaning.
+func settingsHelp() string {
+	var b strings.Builder
+	for _, s := range lab.SettingList() {
+		fmt.Fprintf(&b, "  %-18s %-21s %s\n", s.Name, s.Default, s.Help)
+	}
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // labSettings is nil when nothing is to be changed.

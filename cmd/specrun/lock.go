@@ -31,10 +31,13 @@ leaves those alone (specrun server stop ends a server and its leases).`,
 	}
 	c.AddCommand(&cobra.Command{
 		Use: "status", Short: "List the locks, and the leases of servers", Args: noArgs,
+		Long:    "List the locks, and the leases of servers. Nothing is changed." + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable),
 		Example: "  specrun lock status --host kimi-8gpu",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockStatus(c.Context()) },
 	}, &cobra.Command{
 		Use: "release", Short: "Release locks whose script is not running, and leases of dead launches", Args: noArgs,
+		Long: `Release locks whose script is not running, and leases of launches whose server is
+dead. Without a terminal it wants --yes, since a lock may be another machine's.` + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
 		Example: "  specrun lock release --host kimi-8gpu --yes",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockRelease(c.Context()) },
 	})

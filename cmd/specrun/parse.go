@@ -25,7 +25,7 @@ func newParseCommand(a *app) *cobra.Command {
 		Use:   "parse FILE...",
 		Short: "Show what specrun reads out of a log or benchmark output",
 		Long: `Show what specrun reads out of server logs, profiler output and benchmark output,
-without storing it. "-" is standard input.`,
+without storing it. "-" is standard input.` + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: `  specrun parse server.log
   specrun parse server.log --json`,
 		Args: needs("a FILE", 1, 0, "specrun parse server.log"),
@@ -127,7 +127,7 @@ func newImportCommand(a *app) *cobra.Command {
 		Short: "Store old logs and benchmark outputs as runs labelled imported",
 		Long: `Store what specrun reads out of old server logs and benchmark outputs as runs
 labelled imported. The content's hash decides whether a file is known: importing
-it again, under any name, changes nothing.`,
+it again, under any name, changes nothing.` + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun import server.log",
 		Args:    needs("a FILE", 1, 0, "specrun import server.log"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runImport(c.Context(), args) },

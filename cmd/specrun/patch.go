@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,7 +15,55 @@ import (
 // lookupPatch finds a patch by name: in ./patches and the config folder's
 // patches, then among the built-in ones; a name with a slash is a folder.
 func (a *app) lookupPatch(name string) (*patches.Patch, error) {
-	return patches.Lookup(name, "patches.d", filepath.Join(a.configDir(), "patches"))
+	return patches.Lookup(name, a.patchFolders()...)
+}
+
+func (a *app) patchFolders() []string {
+	return []string{"patches.d", filepath.Join(a.configDir(), "patches")}
+}
+
+// listedPatch is a patch and where it was found.
+type listedPatch struct {
+	*patches.Patch
+	from string
+}
+
+// listPatches gives each patch that a name finds, by name. The folder of one
+// that cannot be read is an error of its own: the others are listed.
+func (a *app) listPatches() ([]listedPatch, error) {
+	var failed []error
+	found := map[string]listedPatch{}
+	for _, dir := range a.patchFolders() {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = append(failed, err)
+		}
+		for _, e := range entries {
+			if _, known := found[e.Name()]; known || !e.IsDir() {
+				continue
+			}
+			p, err := a.lookupPatch(e.Name())
+			if err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			found[e.Name()] = listedPatch{p, a.homely(dir)}
+		}
+	}
+	library, err := patches.Library()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range library {
+		if _, known := found[p.Name]; !known {
+			found[p.Name] = listedPatch{p, "built-in"}
+		}
+	}
+	var all []listedPatch
+	for _, name := range sortedKeys(found) {
+		all = append(all, found[name])
+	}
+	return all, errors.Join(failed...)
 }
 
 func (a *app) lookupPatches(names []string) ([]*patches.Patch, error) {
@@ -37,14 +88,17 @@ config folder. A name with a slash is the folder of a patch. Nothing is changed.
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
-		Use:     "list",
-		Short:   "List the built-in patches",
+		Use:   "list",
+		Short: "List the patches: built-in, of ./patches.d and of the config folder",
+		Long: `List the built-in patches, and those of ./patches.d and of the config folder, which
+come before built-in ones of the same name.` + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun patch list",
 		Args:    noArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.runPatchList() },
 	}, &cobra.Command{
 		Use:     "show PATCH",
 		Short:   "Show what a patch changes, needs and prints",
+		Long:    "Show what a patch changes, needs and prints. Nothing is changed." + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun patch show profiling-v4",
 		Args:    needs("a PATCH", 1, 1, "specrun patch list"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.runPatchShow(args[0]) },
@@ -75,24 +129,21 @@ func viewPatch(p *patches.Patch) patchView {
 }
 
 func (a *app) runPatchList() error {
-	all, err := patches.Library()
-	if err != nil {
-		return err
-	}
+	all, err := a.listPatches()
 	var rows [][]string
 	for _, p := range all {
 		if a.flags.json {
-			a.line("patch", viewPatch(p))
+			a.line("patch", viewPatch(p.Patch))
 			continue
 		}
 		summary := p.Summary
 		if p.LabOnly {
 			summary += " (practice host only)"
 		}
-		rows = append(rows, []string{p.Name, p.Version, string(p.Probe), summary})
+		rows = append(rows, []string{p.Name, p.Version, string(p.Probe), p.from, summary})
 	}
-	a.table([]string{"PATCH", "VERSION", "PROBE", "SUMMARY"}, rows)
-	return nil
+	a.table([]string{"PATCH", "VERSION", "PROBE", "FROM", "SUMMARY"}, rows)
+	return err
 }
 
 func (a *app) runPatchShow(name string) error {

@@ -23,7 +23,7 @@ func newListCommand(a *app) *cobra.Command {
 		Use:   "list [SWEEP]",
 		Short: "List sweeps, or the runs of one",
 		Long: `List the stored sweeps, newest first; with the id of a sweep, or --runs, list runs.
-An id may be cut to any beginning that fits only one.`,
+An id may be cut to any beginning that fits only one.` + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: `  specrun list
   specrun list --runs --label noisy`,
 		Args: atMost(1),
@@ -97,7 +97,8 @@ func newShowCommand(a *app) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a sweep's table, or all that is stored of a run",
 		Long: `Show a sweep as the table of its cells, or a run with its numbers, labels, checks
-and provenance. "last" is the sweep or run begun last, among those with a result.`,
+and provenance. "last" is the sweep or run begun last, among those with a result.` +
+			exitStatus(exitOK, exitFailed, exitUsage),
 		Example: `  specrun show last
   specrun show last --json`,
 		Args: needs("an ID", 1, 1, "specrun show last"),
@@ -231,7 +232,7 @@ func newDiffCommand(a *app) *cobra.Command {
 		Short: "Show what differs in the provenance of two runs",
 		Long: `Show what differs in the provenance of two runs, by group: code, flags, env,
 patches, packages, host, gpu, workload. What is equal is not shown, and without -v
-what differs between any two launches is not either, such as the port.`,
+what differs between any two launches is not either, such as the port.` + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun diff k3v7 q2m9",
 		Args:    needs("two RUNs", 2, 2, "specrun list --runs"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runDiff(c.Context(), args[0], args[1]) },
@@ -261,6 +262,7 @@ func newLogsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logs RUN",
 		Short:   "Print the server log kept with a run",
+		Long:    "Print the server log kept with a run, whole; show has its end for a failed one." + exitStatus(exitOK, exitFailed, exitUsage),
 		Example: "  specrun logs k3v7",
 		Args:    needs("a RUN", 1, 1, "specrun list --runs"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runLogs(c.Context(), args[0]) },

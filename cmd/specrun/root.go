@@ -136,15 +136,15 @@ Try it without a GPU:   specrun demo`,
 	root.DisableSuggestions = true // usageOf gives them as a hint
 	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
-	f.StringArrayVar(&a.flags.hosts, "host", nil, "`NAME` from hosts.yaml, ssh_config alias, user@address[:port], local or lab; repeatable")
-	f.StringVar(&a.flags.hostsFile, "hosts-file", "", "`FILE` with hosts (default ./hosts.yaml, then the one in the config folder)")
-	f.StringVar(&a.flags.store, "store", "", "results store: a `PATH` (default ./.specrun/results.db beside a spec)")
+	f.StringArrayVar(&a.flags.hosts, "host", nil, "`NAME` from hosts.yaml, ssh alias, user@address, local or lab; repeatable")
+	f.StringVar(&a.flags.hostsFile, "hosts-file", "", "`FILE` with hosts (default ./hosts.yaml, then the config folder's)")
+	f.StringVar(&a.flags.store, "store", "", "`PATH` of the results (default .specrun/results.db beside a spec)")
 	f.StringVar(&a.flags.python, "python", "", "`PATH` on the host of the interpreter that runs the server")
-	f.StringVar(&a.flags.workerBinary, "worker-binary", "", "`FILE`: the linux build of specrun to push as benchmark client")
+	f.StringVar(&a.flags.workerBinary, "worker-binary", "", "`FILE`: linux build of specrun to push as benchmark client")
 	f.BoolVar(&a.flags.json, "json", false, "print JSON lines")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress, only results and errors")
 	f.BoolVarP(&a.flags.verbose, "verbose", "v", false, "say more about what is done")
-	f.BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask before something that is not ours is stopped, overwritten or taken")
+	f.BoolVarP(&a.flags.yes, "yes", "y", false, "never ask before what is not ours is stopped, overwritten or taken")
 	f.BoolVar(&a.flags.acceptNew, "accept-new", false, "record the key of a host that was never seen before")
 	root.AddGroup(&cobra.Group{ID: "main", Title: "The job:"}, &cobra.Group{ID: "results", Title: "Results:"}, &cobra.Group{ID: "more", Title: "More:"})
 	add := func(group string, commands ...*cobra.Command) {
@@ -157,6 +157,7 @@ Try it without a GPU:   specrun demo`,
 	add("results", newListCommand(a), newShowCommand(a), newDiffCommand(a), newLogsCommand(a), newParseCommand(a), newImportCommand(a))
 	add("more", newPatchCommand(a), newLockCommand(a), newLabCommand(a), newSchemaCommand(a), newVersionCommand(a))
 	root.AddCommand(newBenchWorkerCommand(a))
+	arrangeHelp(root)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	return root

@@ -24,7 +24,8 @@ built-in patch would change there. Nothing is changed.
   patched     exactly as applied  edited      patched, then changed by someone else
   incomplete  a command was cut off; the next apply, rollback or sweep finishes it
   foreign     patched by something no ledger knows    missing  the file is gone` +
-			exitStatus(exitOK, exitUsage, exitConflict, exitUnreachable),
+			exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable) + "\n" +
+			exitLine(exitConflict, "with --exit-code: a file is edited, foreign, incomplete or missing"),
 		Example: `  specrun status --host kimi-8gpu
   specrun status --host kimi-8gpu --exit-code`,
 		Args: noArgs,

@@ -28,3 +28,15 @@ func TestSet(t *testing.T) {
 		t.Errorf("changed by an error: %+v", s)
 	}
 }
+
+func TestSettingList_DescribesEach(t *testing.T) {
+	list := SettingList()
+	if len(list) != len(SettingNames()) {
+		t.Fatalf("%d described, there are %d", len(list), len(SettingNames()))
+	}
+	for _, s := range list {
+		if s.Default == "" || s.Help == "" {
+			t.Errorf("%+v", s)
+		}
+	}
+}
