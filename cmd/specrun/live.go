@@ -34,17 +34,20 @@ func (p *printer) draw() {
 	if p.tail != nil {
 		tail = p.tail()
 	}
-	width := 0
-	if p.columns != nil {
-		width = p.columns()
-	}
-	if width <= 0 {
-		width = noWidth
-	}
 	// One column stays free: a full line would make the terminal wrap, and what
 	// is on the line above could not be taken back.
-	fmt.Fprint(p.err, "\r\x1b[K", fit(p.body, tail, width-1))
+	fmt.Fprint(p.err, "\r\x1b[K", fit(p.body, tail, p.width()-1))
 	p.status = true
+}
+
+// width is the columns of the terminal behind stderr.
+func (p *printer) width() int {
+	if p.columns != nil {
+		if width := p.columns(); width > 0 {
+			return width
+		}
+	}
+	return noWidth
 }
 
 // fit puts body and tail in a line of at most width characters. The tail, which

@@ -90,3 +90,15 @@ func TestWatch_LeavesOutWhatAllCellsShareAndSaysHowLong(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestNoteText_FitsTheTerminal(t *testing.T) {
+	long := strings.TrimSpace(strings.Repeat("word ", 60))
+	for columns, most := range map[int]int{60: 59, 200: 100} {
+		a := &app{printer: &printer{live: true, columns: func() int { return columns }}}
+		for i, line := range strings.Split(a.noteText("note: ", long), "\n") {
+			if len(line) > most || i > 0 && !strings.HasPrefix(line, "      word") {
+				t.Errorf("at %d columns: %q", columns, line)
+			}
+		}
+	}
+}

@@ -31,7 +31,7 @@ func (a *app) announce(p *experiments.Plan, full bool) {
 		show("  merged %s into %s: %s", m.Cell, namesIn(p.Cells)(p.Cells[m.Into]), m.Why)
 	}
 	for _, n := range p.Notes {
-		show("%s", noteText("  note: ", n))
+		show("%s", a.noteText("  note: ", n))
 	}
 	if !full {
 		return
@@ -84,9 +84,13 @@ func launchesText(p *experiments.Plan) string {
 	return b.String()
 }
 
-// noteText is a note of several lines that a terminal need not break.
-func noteText(head, note string) string {
-	return strings.Join(report.Wrap(head+note, 100, strings.Repeat(" ", len(head))), "\n")
+// noteText is a note of several lines that the terminal need not break.
+func (a *app) noteText(head, note string) string {
+	width := 100
+	if a.live {
+		width = min(width, a.width()-1)
+	}
+	return strings.Join(report.Wrap(head+note, width, strings.Repeat(" ", len(head))), "\n")
 }
 
 // patchNames shows a patch set in words.

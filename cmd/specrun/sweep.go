@@ -425,7 +425,7 @@ func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments
 		}
 	}
 	for _, n := range s.Notes {
-		a.note("%s", noteText("note: ", n))
+		a.note("%s", a.noteText("note: ", n))
 	}
 	a.note("%s", a.closing(s, err, took, results.Path(), next))
 	if err != nil {
