@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -98,4 +99,16 @@ func (a *app) expectPristine(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// demoFolder makes the folder of a demo; remove deletes it unless it is kept.
+func demoFolder(keep bool) (dir string, remove func() error, err error) {
+	dir, err = os.MkdirTemp("", "specrun-demo-")
+	if err != nil {
+		return "", nil, err
+	}
+	if keep {
+		return dir, func() error { return nil }, nil
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
 }

@@ -8,17 +8,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"specrun/configs"
 	"specrun/experiments"
-	"specrun/experiments/bench"
-	"specrun/experiments/record"
-	"specrun/experiments/store"
 	"specrun/patches"
 )
 
@@ -78,24 +72,6 @@ func newRunCommand(a *app) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return a.runSweep(c.Context(), f, args) },
 	}
 	f.register(c)
-	return c
-}
-
-func newResumeCommand(a *app) *cobra.Command {
-	var retry bool
-	c := &cobra.Command{
-		Use:   "resume [SWEEP]",
-		Short: "Go on with a sweep that was cut off",
-		Long: `Go on with a sweep that was cut off, by default the one begun last. What it left
-open on the host is looked at and taken up or cleaned away; runs that ended are
-kept, the missing ones are measured. Nothing but the store is needed.` +
-			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
-		Example: `  specrun resume
-  specrun resume --retry-failed`,
-		Args: atMost(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.runResume(c.Context(), args, retry) },
-	}
-	c.Flags().BoolVar(&retry, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
 	return c
 }
 
@@ -265,195 +241,4 @@ func onlyForLab(p *patches.Patch, e configs.Host) error {
 		return nil
 	}
 	return usagef("use it with --host lab", "patch %s is for the practice host only", p.Name)
-}
-
-// experimentHost connects to a host for the executor.
-func (a *app) experimentHost(ctx context.Context, e configs.Host) (*experiments.Host, error) {
-	c, err := a.connect(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	self, err := a.executable()
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return experiments.Connect(c.Host, experiments.ConnectOptions{
-		StateDir: e.StateDir,
-		Worker:   bench.FindWorker(self, a.flags.workerBinary),
-		Patches:  a.lookupPatch,
-		Library:  patches.Library,
-	}), nil
-}
-
-// deps are the executor's; results may be nil for what is not recorded.
-func (a *app) deps(results experiments.Recorder, hosts func(context.Context, string) (*experiments.Host, error), seen *watch) experiments.Deps {
-	return experiments.Deps{
-		Recorder: results, Hosts: hosts, Engines: experiments.Engines, Collect: experiments.Collect,
-		Now: a.now, IDs: a.newID,
-		Getenv: func(name string) (string, bool) {
-			v := a.getenv(name)
-			return v, v != ""
-		},
-		Controller: experiments.Controller(), ControllerGone: experiments.ControllerGone,
-		Version: version, OnEvent: seen.show, Hook: a.hook,
-	}
-}
-
-// executeAll runs each host's sweep; hosts run side by side.
-func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hostSweep) error {
-	defer a.tick()()
-	errs := make([]error, len(sweeps))
-	var printing sync.Mutex
-	var group errgroup.Group
-	for i, s := range sweeps {
-		group.Go(func() error {
-			begin := a.now()
-			hosts := func(ctx context.Context, _ string) (*experiments.Host, error) { return a.experimentHost(ctx, s.entry) }
-			summary, err := experiments.Execute(ctx, a.deps(results, hosts, a.newWatch(s.plan, len(sweeps) > 1)), s.plan, nil)
-			printing.Lock()
-			defer printing.Unlock()
-			errs[i] = a.conclude(ctx, results, summary, err, a.now().Sub(begin), s.next())
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return unwrapOne(errors.Join(errs...))
-}
-
-func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
-	results, err := a.readStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer results.Close()
-	id, err := a.sweepToResume(ctx, results, args, retry)
-	if err != nil {
-		return err
-	}
-	seen, err := a.watchStored(ctx, results, id)
-	if err != nil {
-		return err
-	}
-	defer a.tick()()
-	begin := a.now()
-	hosts := func(ctx context.Context, name string) (*experiments.Host, error) {
-		e, err := a.entryNamed(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		return a.experimentHost(ctx, e)
-	}
-	a.note("resuming sweep %s", id)
-	summary, err := experiments.Resume(ctx, a.deps(results, hosts, seen), id, experiments.ResumeOptions{RetryFailed: retry})
-	return a.conclude(ctx, results, summary, err, a.now().Sub(begin), listRuns)
-}
-
-// watchStored watches what is left of a stored sweep; how long that takes its
-// plan does not tell.
-func (a *app) watchStored(ctx context.Context, results *store.Store, id string) (*watch, error) {
-	view, err := results.View(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	w := a.newWatch(nil, false)
-	cells := make([]experiments.Cell, len(view.Cells))
-	for i, c := range view.Cells {
-		cells[i] = experiments.Cell{Ord: c.Ord, Params: c.Params, Baseline: c.Baseline}
-	}
-	w.names = namesIn(cells)
-	return w, nil
-}
-
-// sweepToResume is the named sweep, or the last one that has something left.
-func (a *app) sweepToResume(ctx context.Context, results *store.Store, args []string, retry bool) (string, error) {
-	if len(args) == 1 {
-		return a.sweepID(ctx, results, args[0])
-	}
-	states := []record.SweepState{record.SweepActive, record.SweepInterrupted}
-	if retry {
-		states = append(states, record.SweepIncomplete)
-	}
-	rows, err := results.ListSweeps(ctx, store.SweepFilter{States: states, Limit: 1})
-	if err != nil {
-		return "", err
-	}
-	if len(rows) == 0 {
-		return "", usagef("specrun list shows the sweeps; resume --retry-failed measures failed runs again", "no sweep is left to be continued")
-	}
-	return rows[0].Sweep.ID, nil
-}
-
-// entryNamed finds a host that a stored sweep used.
-func (a *app) entryNamed(ctx context.Context, name string) (configs.Host, error) {
-	if name == labHost {
-		return a.labEntry(ctx)
-	}
-	hosts, err := a.loadHosts()
-	if err != nil {
-		return configs.Host{}, err
-	}
-	return hosts.Resolve(name)
-}
-
-// listRuns shows what a sweep has measured.
-const listRuns = "specrun list --runs"
-
-// next is the command that is useful when the sweep has ended.
-func (s hostSweep) next() string {
-	switch {
-	case s.plan.After == experiments.AfterKeep:
-		return "specrun server stop --host " + s.entry.Name
-	case s.patched:
-		return "specrun rollback --host " + s.entry.Name
-	}
-	return listRuns
-}
-
-// conclude prints a sweep's table and its closing line, and turns how it ended
-// into an error.
-func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments.Summary, err error, took time.Duration, next string) error {
-	a.printer.done()
-	if s == nil || codeOf(err) == exitLocked && (s.Done+s.Failed == 0 || s.Launches == 0) {
-		return err // refused: there is nothing else to say
-	}
-	// The table is shown after an interrupt too: what is stored is stored.
-	if s.Done+s.Failed > 0 || a.flags.json {
-		if shown := a.showSweep(context.WithoutCancel(ctx), results, s.SweepID); shown != nil {
-			return errors.Join(err, shown)
-		}
-	}
-	for _, n := range s.Notes {
-		a.note("%s", a.noteText("note: ", n))
-	}
-	a.note("%s", a.closing(s, err, took, results.Path(), next))
-	if err != nil {
-		return err
-	}
-	switch {
-	case s.Failed == 0 && s.Missing == 0:
-		return nil
-	case s.Done == 0:
-		return &codedError{code: exitFailed, msg: "no run is done", hint: "specrun list " + s.SweepID + " has the reasons; specrun resume " + s.SweepID + " --retry-failed tries again"}
-	}
-	return &codedError{code: exitPartial, msg: "some runs failed", hint: "specrun list " + s.SweepID + " has the reasons; specrun resume " + s.SweepID + " --retry-failed tries again"}
-}
-
-// closing is the last line of a sweep. An error that follows it has a hint of
-// its own about what is next.
-func (a *app) closing(s *experiments.Summary, err error, took time.Duration, path, next string) string {
-	text := fmt.Sprintf("sweep %s %s: %s done, %d failed, %d missing", s.SweepID, s.State, counted(s.Done, "run"), s.Failed, s.Missing)
-	if s.Launches == 0 && err == nil {
-		text += "; nothing is left to do"
-	} else {
-		text += fmt.Sprintf(", %s in %s", counted(s.Launches, "launch"), took.Round(100*time.Millisecond))
-	}
-	if !a.passing {
-		text += "; stored in " + a.homely(path)
-	}
-	if err == nil && s.Failed+s.Missing == 0 && !a.passing {
-		text += "; next: " + next
-	}
-	return text
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"specrun/configs"
+	"specrun/experiments"
+	"specrun/experiments/record"
+	"specrun/experiments/store"
+)
+
+func newResumeCommand(a *app) *cobra.Command {
+	var retry bool
+	c := &cobra.Command{
+		Use:   "resume [SWEEP]",
+		Short: "Go on with a sweep that was cut off",
+		Long: `Go on with a sweep that was cut off, by default the one begun last. What it left
+open on the host is looked at and taken up or cleaned away; runs that ended are
+kept, the missing ones are measured. Nothing but the store is needed.` +
+			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
+		Example: `  specrun resume
+  specrun resume --retry-failed`,
+		Args: atMost(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.runResume(c.Context(), args, retry) },
+	}
+	c.Flags().BoolVar(&retry, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
+	return c
+}
+
+func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
+	results, err := a.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	id, err := a.sweepToResume(ctx, results, args, retry)
+	if err != nil {
+		return err
+	}
+	seen, err := a.watchStored(ctx, results, id)
+	if err != nil {
+		return err
+	}
+	defer a.tick()()
+	begin := a.now()
+	hosts := func(ctx context.Context, name string) (*experiments.Host, error) {
+		e, err := a.entryNamed(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return a.experimentHost(ctx, e)
+	}
+	a.note("resuming sweep %s", id)
+	summary, err := experiments.Resume(ctx, a.deps(results, hosts, seen), id, experiments.ResumeOptions{RetryFailed: retry})
+	return a.conclude(ctx, results, summary, err, a.now().Sub(begin), listRuns)
+}
+
+// watchStored watches what is left of a stored sweep; how long that takes its
+// plan does not tell.
+func (a *app) watchStored(ctx context.Context, results *store.Store, id string) (*watch, error) {
+	view, err := results.View(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w := a.newWatch(nil, false)
+	cells := make([]experiments.Cell, len(view.Cells))
+	for i, c := range view.Cells {
+		cells[i] = experiments.Cell{Ord: c.Ord, Params: c.Params, Baseline: c.Baseline}
+	}
+	w.names = namesIn(cells)
+	return w, nil
+}
+
+// sweepToResume is the named sweep, or the last one that has something left.
+func (a *app) sweepToResume(ctx context.Context, results *store.Store, args []string, retry bool) (string, error) {
+	if len(args) == 1 {
+		return a.sweepID(ctx, results, args[0])
+	}
+	states := []record.SweepState{record.SweepActive, record.SweepInterrupted}
+	if retry {
+		states = append(states, record.SweepIncomplete)
+	}
+	rows, err := results.ListSweeps(ctx, store.SweepFilter{States: states, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", usagef("specrun list shows the sweeps; resume --retry-failed measures failed runs again", "no sweep is left to be continued")
+	}
+	return rows[0].Sweep.ID, nil
+}
+
+// entryNamed finds a host that a stored sweep used.
+func (a *app) entryNamed(ctx context.Context, name string) (configs.Host, error) {
+	if name == labHost {
+		return a.labEntry(ctx)
+	}
+	hosts, err := a.loadHosts()
+	if err != nil {
+		return configs.Host{}, err
+	}
+	return hosts.Resolve(name)
+}
+
+// listRuns shows what a sweep has measured.
+const listRuns = "specrun list --runs"
