@@ -41,7 +41,20 @@ func (d *decoder) document(src string) (*yaml.Node, error) {
 	case !errors.Is(err, io.EOF):
 		return nil, d.syntax(err)
 	}
-	return doc.Content[0], nil
+	return doc.Content[0], d.noNUL(doc.Content[0])
+}
+
+// noNUL refuses a byte that no argument, variable or path of a process can have.
+func (d *decoder) noNUL(n *yaml.Node) error {
+	if strings.ContainsRune(n.Value, 0) {
+		return d.fail(n, "", "take the \\0 out", "%q holds a NUL byte, which nothing can be started with", n.Value)
+	}
+	for _, c := range n.Content {
+		if err := d.noNUL(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line ([0-9]+): (.*)$`)
