@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -22,6 +24,13 @@ type Store struct {
 	db   *sql.DB
 	path string // absolute
 	now  func() time.Time
+
+	file   os.FileInfo // which file is open
+	anchor *sql.Conn   // has it open even when the path names it no more
+	mu     sync.Mutex
+	lost   *LostError // guarded by mu
+
+	readOnly bool
 }
 
 // Option changes how a store is opened.
@@ -30,6 +39,7 @@ type Option func(*options)
 type options struct {
 	now       func() time.Time
 	networkFS func(dir string) bool
+	writable  func(path string) bool
 	mustExist bool
 }
 
@@ -37,7 +47,9 @@ type options struct {
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
 // MustExist makes Open fail with an error that is fs.ErrNotExist instead of
-// creating a file: for commands that only read.
+// creating a file: for commands that only read. A file that cannot be written,
+// or is on a read-only mount, is opened for reading then; writing to it is
+// *ReadOnlyError.
 func MustExist() Option { return func(o *options) { o.mustExist = true } }
 
 // Open opens the results file at path, creating it and its folder when absent
@@ -45,7 +57,7 @@ func MustExist() Option { return func(o *options) { o.mustExist = true } }
 // newer specrun wrote the file and with *OpenError otherwise, and then leaves
 // the file as it was.
 func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	o := options{now: time.Now, networkFS: onNetworkFS}
+	o := options{now: time.Now, networkFS: onNetworkFS, writable: writable}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -57,20 +69,25 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, &OpenError{Path: path, Err: err}
 	}
-	if o.mustExist {
-		if _, err := os.Stat(abs); err != nil {
-			return nil, &OpenError{Path: abs, Err: err}
-		}
-	}
 	dir := filepath.Dir(abs)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, &OpenError{Path: abs, Err: err}
+	name := dsn(abs, o.networkFS(dir))
+	readOnly := o.mustExist && !o.writable(abs)
+	switch {
+	case readOnly:
+		name, err = readOnlyDSN(abs)
+	case o.mustExist:
+		_, err = os.Stat(abs)
+	default:
+		err = create(abs)
 	}
-	db, err := sql.Open("sqlite", dsn(abs, o.networkFS(dir)))
 	if err != nil {
 		return nil, &OpenError{Path: abs, Err: err}
 	}
-	s := &Store{db: db, path: abs, now: o.now}
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, &OpenError{Path: abs, Err: err}
+	}
+	s := &Store{db: db, path: abs, now: o.now, readOnly: readOnly}
 	if err := s.migrate(ctx); err != nil {
 		closeErr := db.Close()
 		if se := (*SchemaError)(nil); errors.As(err, &se) {
@@ -78,7 +95,28 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 		}
 		return nil, errors.Join(&OpenError{Path: abs, Err: s.classify(err)}, closeErr)
 	}
+	if s.file, err = os.Stat(abs); err == nil {
+		s.anchor, err = db.Conn(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(&OpenError{Path: abs, Err: err}, db.Close())
+	}
 	return s, nil
+}
+
+// create makes an empty file where none is, and its folder.
+func create(abs string) error {
+	if err := os.MkdirAll(filepath.Dir(abs), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(abs, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // dsn names the file as an URI, so that any character may stand in a path.
@@ -90,6 +128,9 @@ func dsn(abs string, network bool) string {
 		journal = "DELETE"
 	}
 	q := url.Values{}
+	// Never by SQLite: a connection opened later would make an empty file of a
+	// store that was deleted.
+	q.Add("mode", "rw")
 	q.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
 	q.Add("_pragma", "foreign_keys(1)")
 	q.Add("_pragma", "journal_mode("+journal+")")
@@ -105,14 +146,25 @@ func (s *Store) Path() string { return s.path }
 
 // Close waits for running transactions and closes the file.
 func (s *Store) Close() error {
-	if err := s.db.Close(); err != nil {
+	anchorErr := s.anchor.Close()
+	if errors.Is(anchorErr, sql.ErrConnDone) {
+		anchorErr = nil // closed before: may be repeated
+	}
+	if err := errors.Join(anchorErr, s.db.Close()); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}
 	return nil
 }
 
-// write runs f in one transaction. Nothing of it remains when f fails.
+// write runs f in one transaction. Nothing of it remains when f fails. It fails
+// with *LostError when the file has lost its name, also just now.
 func (s *Store) write(ctx context.Context, f func(*sql.Tx) error) error {
+	if s.readOnly {
+		return &ReadOnlyError{Path: s.path}
+	}
+	if err := s.named(ctx); err != nil {
+		return err
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return s.classify(fmt.Errorf("begin transaction in %s: %w", s.path, err))
@@ -126,7 +178,7 @@ func (s *Store) write(ctx context.Context, f func(*sql.Tx) error) error {
 	if err := tx.Commit(); err != nil {
 		return s.classify(fmt.Errorf("commit to %s: %w", s.path, err))
 	}
-	return nil
+	return s.named(ctx)
 }
 
 // read runs f on one consistent state of the store, without blocking writers.
