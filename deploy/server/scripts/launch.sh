@@ -41,9 +41,10 @@ keep() {
 		rm -f "$0"
 		exit 0
 	fi
-	# We were started in the background and so with SIGINT and SIGQUIT ignored,
+	# We were started in the background and so with SIGINT and SIGQUIT ignored
+	# (SIGHUP too below nohup),
 	# which a shell cannot undo and the server would inherit.
-	defaults='env --default-signal=INT,QUIT'
+	defaults='env --default-signal=HUP,INT,QUIT,TERM'
 	$defaults true 2>/dev/null || defaults=
 	# In the foreground, for its status. It leads no process group, so setsid
 	# execs in place and the server keeps this child's pid.
