@@ -47,7 +47,7 @@ fuzz:
 
 ## soak: all releases, random kills, long properties; prints what docs/ quotes
 soak: prereqs quick
-	$(GO) test -tags 'integration soak' -count=1 -p 1 -v -timeout 90m -run 'Soak|Kill|KILL' $(PACKAGES)
+	$(GO) test -tags 'integration soak' -count=1 -p 2 -v -timeout 90m -run 'Soak|Kill|KILL' $(PACKAGES)
 
 ## bench: the ratios against the peers, each from one run
 bench: prereqs build
