@@ -13,6 +13,7 @@ type blockReader struct {
 	// onRestart begins another server start at the entry and returns its number.
 	onRestart  func(e *entry) int
 	tracks     map[stream]*track
+	inOrder    []*track // the same, by first sight, so that reading twice gives the same
 	incomplete int
 	duplicates int
 	cutLast    bool
@@ -41,6 +42,7 @@ func (r *blockReader) track(e *entry) *track {
 		}
 		t = &track{}
 		r.tracks[key] = t
+		r.inOrder = append(r.inOrder, t)
 	}
 	return t
 }
@@ -294,7 +296,7 @@ func (r *blockReader) settle(t *track) []blockEvent {
 // finish settles all and counts what stayed open.
 func (r *blockReader) finish() []blockEvent {
 	var ev []blockEvent
-	for _, t := range r.tracks {
+	for _, t := range r.inOrder {
 		ev = append(ev, r.settle(t)...)
 		r.abandon(t)
 	}
@@ -305,7 +307,7 @@ func (r *blockReader) finish() []blockEvent {
 // cycle time stands for.
 func (r *blockReader) claim(e *entry, cycle float64) *block {
 	var found *block
-	for _, t := range r.tracks {
+	for _, t := range r.inOrder {
 		b := t.closed
 		if b == nil || b.settled || b.stream.base() != e.stream.base() {
 			continue
