@@ -42,6 +42,7 @@ type block struct {
 	indent       int  // of the component rows; deeper rows are nested details
 	rows         []blockRow
 	accept       Value // null = not printed
+	rate         Value // tok/s, null = not printed
 	lastMetric   string
 	ambiguous    bool // rows of two writers without marks were mixed in
 	headerless   bool

@@ -73,6 +73,9 @@ func (r *blockReader) read(e *entry, run int) (ev []blockEvent, used bool) {
 			return nil, r.accept(e, m[1])
 		}
 	}
+	if r.rate(e) {
+		return nil, true
+	}
 	if cyc {
 		if ev, ok := r.header(e, run); ok {
 			return ev, true
@@ -265,11 +268,7 @@ func (r *blockReader) check(b *block) {
 
 // accept attaches an accept length to the block it stands in or right behind.
 func (r *blockReader) accept(e *entry, text string) bool {
-	t := r.track(e)
-	b := t.closed
-	if n := len(t.open); n > 0 {
-		b = t.open[n-1]
-	}
+	b := r.track(e).newest()
 	if b == nil || !b.accept.IsNull() {
 		return false
 	}

@@ -117,7 +117,7 @@ func (p *pipeline) read(e *entry, run int) bool {
 // that one summary gives one sample.
 func (p *pipeline) profilerRow(e *entry, row *ProfilerRow) {
 	if row.Cycles > 0 {
-		p.blocks.claim(e, row.WallMs/float64(row.Cycles))
+		row.Rate = p.blocks.claim(e, row.WallMs/float64(row.Cycles)).printedRate()
 	}
 	p.add(*row, e.stream)
 }
@@ -156,8 +156,8 @@ func (p *pipeline) add(row ProfilerRow, s stream) {
 	for _, m := range row.perCycle() {
 		put(m.name, "ms/cyc", m.value)
 	}
-	if row.Tokens >= 0 && row.RequestCycles > 0 {
-		put("accept_len", "tokens/step", float64(row.Tokens)/float64(row.RequestCycles))
+	if tokens, ok := row.Yielded(); ok {
+		put("accept_len", "tokens/step", float64(tokens)/float64(row.RequestCycles))
 	}
 }
 

@@ -20,7 +20,7 @@ type ProfilerRow struct {
 	BatchSum      int     // requests summed over cycles; -1 unknown
 	BatchMin      int
 	BatchMax      int
-	Tokens        int // tokens put out, bonus included; -1 unknown
+	Tokens        int // tokens put out as the profiler counts them, see Bonus; -1 unknown
 	Accepted      int // drafts accepted; -1 unknown
 	Proposed      int // drafts proposed; -1 unknown
 	RequestCycles int // requests x cycles over which Tokens are summed; -1 unknown
@@ -42,8 +42,11 @@ type ProfilerRow struct {
 	// known, numbers are rounded as printed, and AcceptLen holds what it printed.
 	Text      bool
 	AcceptLen float64 // of a text block; NaN when absent
-	Stream    map[string]string
-	Run       int
+	// Rate is the tok/s that the text block printed, the one before a JSON line
+	// too; NaN when it printed none.
+	Rate   float64
+	Stream map[string]string
+	Run    int
 }
 
 // profileLine is the JSON line as the profiling patches write it.
@@ -147,7 +150,7 @@ func (p *profileLine) row(e *entry, run int) *ProfilerRow {
 		WallMs: orNaN(p.WallMs), CallMs: orNaN(p.CallMs), BatchSum: orMinus(p.BatchSum), BatchMin: orMinus(p.BatchMin), BatchMax: orMinus(p.BatchMax),
 		Tokens: orMinus(p.Tokens), Accepted: orMinus(p.Accepted), Proposed: orMinus(p.Proposed), RequestCycles: orMinus(p.RequestCycles),
 		Steps: orMinus(p.Steps), Context: orNaN(p.Context), Rank: p.Rank, DPRank: orMinus(p.DPRank), Worker: p.Worker, Phases: p.PhasesMs, Skipped: p.Skipped,
-		Profiler: p.Profiler, Version: p.Version, Hash: p.Hash, Partial: p.Partial, PhaseKind: p.Phases, Bonus: p.Bonus == nil || *p.Bonus, AcceptLen: nan, Run: run, Stream: e.stream.labels(),
+		Profiler: p.Profiler, Version: p.Version, Hash: p.Hash, Partial: p.Partial, PhaseKind: p.Phases, Bonus: p.Bonus == nil || *p.Bonus, AcceptLen: nan, Rate: nan, Run: run, Stream: e.stream.labels(),
 	}
 }
 
@@ -158,7 +161,7 @@ func fromBlock(b *block) ProfilerRow {
 	r := ProfilerRow{
 		Line: b.line, Offset: b.start, End: b.end, Cycles: b.cycles, CallMs: nan, BatchSum: -1, BatchMin: -1, BatchMax: -1,
 		Tokens: -1, Accepted: -1, Proposed: -1, RequestCycles: -1, Steps: -1, Context: nan, Rank: max(rankNumber(b.stream.rank), 0), DPRank: -1,
-		Text: true, AcceptLen: nan, Run: b.run, Stream: b.stream.labels(),
+		Text: true, AcceptLen: nan, Rate: b.printedRate(), Run: b.run, Stream: b.stream.labels(),
 	}
 	for _, row := range b.rows {
 		switch {

@@ -82,6 +82,7 @@ type sglangReader struct {
 	seen     bool
 	cutLast  bool
 	lines    []DecodeLine // not yet drained
+	prefills []PrefillLine
 	prev     map[stream]decodeState
 	warnings []string
 }
@@ -106,6 +107,7 @@ func (r *sglangReader) read(e *entry, c *collector, run int) bool {
 			return true
 		}
 		r.mark(e, func(s *decodeState) { s.prefill = true })
+		r.prefills = append(r.prefills, prefillLine(e, pairs))
 		for _, p := range pairs {
 			if m, ok := prefillKeys[p.key]; ok {
 				if f, ok := parseNumber(p.value, 0); ok {

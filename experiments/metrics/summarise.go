@@ -112,6 +112,7 @@ type sums struct {
 	batch, batchCycles    int
 	context               float64
 	contextCycles         int
+	claims                claims
 }
 
 func (s *Summary) profiler() {
@@ -161,8 +162,9 @@ func (g *sums) add(r ProfilerRow) {
 	for k, v := range r.Phases {
 		g.phases[phaseMetric(k)] += v
 	}
-	if r.Tokens >= 0 && r.RequestCycles > 0 {
-		g.tokens += r.Tokens
+	g.claims.add(r, n)
+	if tokens, ok := r.Yielded(); ok {
+		g.tokens += tokens
 		g.requestCycles += r.RequestCycles
 	} else if !math.IsNaN(r.AcceptLen) {
 		g.accept += r.AcceptLen * float64(n)
@@ -216,7 +218,7 @@ func (g *sums) metrics() []record.Metric {
 	if g.contextCycles > 0 {
 		put("context_mean", "tokens", g.context/float64(g.contextCycles))
 	}
-	return out
+	return append(out, g.claims.metrics()...)
 }
 
 // sample keeps a row's numbers as raw readings.
@@ -232,8 +234,8 @@ func (s *Summary) sample(r ProfilerRow) {
 	for _, m := range r.perCycle() {
 		put(m.name, "ms/cyc", m.value)
 	}
-	if r.Tokens >= 0 && r.RequestCycles > 0 {
-		put("accept_len", "tokens/step", float64(r.Tokens)/float64(r.RequestCycles))
+	if tokens, ok := r.Yielded(); ok {
+		put("accept_len", "tokens/step", float64(tokens)/float64(r.RequestCycles))
 	} else if !math.IsNaN(r.AcceptLen) {
 		put("accept_len", "tokens/step", r.AcceptLen)
 	}
