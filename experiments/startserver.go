@@ -128,6 +128,10 @@ func (unrecorded) Record(context.Context, record.Event, record.Change) error  { 
 func (unrecorded) Claim(context.Context, string, string, int64) error         { return nil }
 func (unrecorded) View(context.Context, string) (v record.SweepView, e error) { return v, e }
 
+func (unrecorded) Extend(context.Context, string, []record.Cell, []record.Slot) error {
+	return nil
+}
+
 func (unrecorded) Attach(_ context.Context, a record.Artifact, _ io.Reader) (record.Artifact, error) {
 	return a, nil
 }

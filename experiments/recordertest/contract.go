@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() int64) Recorder) {
 		"final states stay":                                finalStates,
 		"a claim is one controller's until it expires":     claims,
 		"an artifact of the same name replaces the former": artifacts,
+		"a sweep is extended once":                         extends,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fixture{now: 1_000_000}
@@ -217,4 +218,45 @@ func artifacts(t *testing.T, f *fixture) {
 			t.Errorf("not replaced: %+v", a)
 		}
 	}
+}
+
+func extends(t *testing.T, f *fixture) {
+	ctx := context.Background()
+	cell := record.Cell{ID: "s1.c3", SweepID: "s1", Ord: 3, Key: "k3", Params: record.Params{"steps": int64(2), "patches": "none"}}
+	slots := []record.Slot{{ID: "s1.c3.r1.p0", CellID: "s1.c3", Round: 1}, {ID: "s1.c3.r2.p0", CellID: "s1.c3", Round: 2}}
+	for range 2 {
+		if err := f.Extend(ctx, "s1", []record.Cell{cell}, slots); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Extend(ctx, "s1", []record.Cell{cell}, append(slots, record.Slot{ID: "s1.c3.r3.p0", CellID: "s1.c3", Round: 3})); err != nil {
+		t.Errorf("one more slot: %v", err)
+	}
+	v := f.view(t)
+	if len(v.Cells) != 2 || !reflect.DeepEqual(v.Cells[1], cell) || len(v.Slots) != 5 {
+		t.Fatalf("%+v, %+v", v.Cells, v.Slots)
+	}
+	other, astray := cell, cell
+	other.Key, astray.ID = "another", "s1.c4"
+	for name, try := range map[string]func() error{
+		"another cell of the same id":  func() error { return f.Extend(ctx, "s1", []record.Cell{other}, nil) },
+		"another id in the same place": func() error { return f.Extend(ctx, "s1", []record.Cell{astray}, nil) },
+		"a slot of no cell":            func() error { return f.Extend(ctx, "s1", nil, []record.Slot{{ID: "x", CellID: "nothing"}}) },
+		"another id for the same slot": func() error { return f.Extend(ctx, "s1", nil, []record.Slot{{ID: "x", CellID: "s1.c3", Round: 1}}) },
+		"a good cell beside a bad slot": func() error {
+			return f.Extend(ctx, "s1", []record.Cell{{ID: "s1.c9", SweepID: "s1", Ord: 9}}, []record.Slot{{ID: "x", CellID: "nothing"}})
+		},
+		"a cell of another sweep": func() error { return f.Extend(ctx, "s1", []record.Cell{{ID: "s2.c9", SweepID: "s2", Ord: 9}}, nil) },
+		"no such sweep":           func() error { return f.Extend(ctx, "s9", nil, nil) },
+	} {
+		if try() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if v := f.view(t); len(v.Cells) != 2 || len(v.Slots) != 5 {
+		t.Errorf("left behind: %+v, %+v", v.Cells, v.Slots)
+	}
+	// What was added is filled like any other slot.
+	run := record.Run{ID: "r9", SlotID: "s1.c3.r1.p0", Attempt: 1, LaunchID: "l1", Host: "h", State: record.RunActive, StartUs: 5}
+	f.must(t, "r9", record.EventIntent, record.Change{Run: &run})
 }

@@ -20,6 +20,7 @@ import (
 // package can import this one.
 type Recorder interface {
 	Begin(ctx context.Context, p record.SweepPlan) error
+	Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot) error
 	Record(ctx context.Context, e record.Event, c record.Change) error
 	View(ctx context.Context, sweepID string) (record.SweepView, error)
 	Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error
@@ -59,6 +60,45 @@ func (m *Memory) Begin(_ context.Context, p record.SweepPlan) error {
 		return fmt.Errorf("sweep %s is begun already", p.Sweep.ID)
 	}
 	m.views[p.Sweep.ID] = &record.SweepView{Sweep: p.Sweep, Cells: slices.Clone(p.Cells), Slots: slices.Clone(p.Slots), Data: map[string]record.RunData{}}
+	return nil
+}
+
+// Extend implements Recorder.
+func (m *Memory) Extend(_ context.Context, sweepID string, cells []record.Cell, slots []record.Slot) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.views[sweepID]
+	if !ok {
+		return fmt.Errorf("no sweep %s", sweepID)
+	}
+	next := *v
+	next.Cells, next.Slots = slices.Clone(v.Cells), slices.Clone(v.Slots)
+	for _, c := range cells {
+		i := slices.IndexFunc(next.Cells, func(o record.Cell) bool { return o.ID == c.ID || o.Ord == c.Ord })
+		switch {
+		case c.SweepID != sweepID:
+			return fmt.Errorf("cell %s is of sweep %q", c.ID, c.SweepID)
+		case i < 0:
+			next.Cells = append(next.Cells, c)
+		case next.Cells[i].ID != c.ID || next.Cells[i].Ord != c.Ord || next.Cells[i].Key != c.Key:
+			return fmt.Errorf("cell %s is there already, and another one", c.ID)
+		}
+	}
+	for _, s := range slots {
+		i := slices.IndexFunc(next.Slots, func(o record.Slot) bool {
+			return o.ID == s.ID || o.CellID == s.CellID && o.Round == s.Round && o.Repeat == s.Repeat
+		})
+		switch {
+		case !slices.ContainsFunc(next.Cells, func(c record.Cell) bool { return c.ID == s.CellID }):
+			return fmt.Errorf("slot %s: no cell %s", s.ID, s.CellID)
+		case i < 0:
+			next.Slots = append(next.Slots, s)
+		case next.Slots[i] != s:
+			return fmt.Errorf("slot %s is there already, and another one", s.ID)
+		}
+	}
+	slices.SortStableFunc(next.Cells, func(a, b record.Cell) int { return a.Ord - b.Ord })
+	*v = next
 	return nil
 }
 
