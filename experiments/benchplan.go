@@ -36,7 +36,7 @@ type BenchPlan struct {
 	MaxTokens   int      `json:"max_tokens"`
 	IgnoreEOS   bool     `json:"ignore_eos"`
 	Temperature float64  `json:"temperature"`
-	Warmup      int      `json:"warmup"` // requests before the measured ones
+	Warmup      Warmup   `json:"warmup"`
 	Seed        int64    `json:"seed"`
 	Stall       Duration `json:"stall"` // longest time without a token
 	Quotable    bool     `json:"quotable"`
@@ -44,7 +44,7 @@ type BenchPlan struct {
 
 func defaultBench() BenchPlan {
 	return BenchPlan{Driver: "openai", Where: "host", Endpoint: "chat", Prompts: "builtin:chat", Requests: 16, Concurrency: 1,
-		MaxTokens: 512, Warmup: 2, Seed: 1, Stall: Duration(2 * time.Minute)}
+		MaxTokens: 512, Warmup: WarmupAuto, Seed: 1, Stall: Duration(2 * time.Minute)}
 }
 
 // benchFields are the keys of the bench block, in the file and as bench.KEY.
@@ -56,7 +56,7 @@ var benchFields = map[string]func(*BenchPlan, Scalar) error{
 	"requests":    benchInt(func(b *BenchPlan) *int { return &b.Requests }, 1),
 	"concurrency": benchInt(func(b *BenchPlan) *int { return &b.Concurrency }, 1),
 	"max_tokens":  benchInt(func(b *BenchPlan) *int { return &b.MaxTokens }, 1),
-	"warmup":      benchInt(func(b *BenchPlan) *int { return &b.Warmup }, 0),
+	"warmup":      benchWarmup,
 	"ignore_eos":  benchBool(func(b *BenchPlan) *bool { return &b.IgnoreEOS }),
 	"quotable":    benchBool(func(b *BenchPlan) *bool { return &b.Quotable }),
 	"temperature": func(b *BenchPlan, s Scalar) error {

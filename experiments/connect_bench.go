@@ -144,9 +144,13 @@ func benchJob(j BenchJob) bench.Job {
 	if j.Warm {
 		phase = bench.PhaseWarm
 	}
-	return bench.Job{BaseURL: j.BaseURL, Endpoint: p.Endpoint, Model: j.Model, Prompts: p.Prompts, Requests: p.Requests, Concurrency: p.Concurrency,
-		MaxTokens: p.MaxTokens, Warmup: p.Warmup, IgnoreEOS: p.IgnoreEOS, Temperature: p.Temperature, Seed: p.Seed, Stall: time.Duration(p.Stall),
+	job := bench.Job{BaseURL: j.BaseURL, Endpoint: p.Endpoint, Model: j.Model, Prompts: p.Prompts, Requests: p.Requests, Concurrency: p.Concurrency,
+		MaxTokens: p.MaxTokens, WarmupAuto: p.Warmup == WarmupAuto, IgnoreEOS: p.IgnoreEOS, Temperature: p.Temperature, Seed: p.Seed, Stall: time.Duration(p.Stall),
 		Phase: phase, LogPath: j.LogPath}
+	if !job.WarmupAuto {
+		job.Warmup = int(p.Warmup)
+	}
+	return job
 }
 
 func benchReport(r bench.Report) (*BenchReport, error) {
@@ -155,7 +159,7 @@ func benchReport(r bench.Report) (*BenchReport, error) {
 		return nil, fmt.Errorf("benchmark report: %w", err)
 	}
 	out := &BenchReport{StartUs: r.StartUs, EndUs: r.EndUs, LogStart: r.LogStart, LogEnd: r.LogEnd, Completed: r.Completed, Failed: r.Failed,
-		Stalled: r.Stalled, PromptsSHA: r.PromptsSHA, OutputsSHA: r.OutputsSHA, Raw: raw}
+		Stalled: r.Stalled, PromptsSHA: r.PromptsSHA, OutputsSHA: r.OutputsSHA, Warmup: r.Warmup, Raw: raw}
 	for _, q := range r.Requests {
 		if q.Error != "" {
 			out.FirstError = q.Error

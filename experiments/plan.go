@@ -204,7 +204,7 @@ func estimate(p *Plan, t Timing) Estimate {
 		total += min(guessStart, time.Duration(p.Ready.Timeout)/10)
 		for _, r := range l.Runs {
 			b := p.Cells[r.Cell].Bench
-			waves := (b.Requests+b.Concurrency-1)/b.Concurrency + (b.Warmup+b.Concurrency-1)/b.Concurrency
+			waves := (b.Requests+b.Concurrency-1)/b.Concurrency + (b.Warmup.Requests(b.Concurrency)+b.Concurrency-1)/b.Concurrency
 			total += time.Duration(waves*b.MaxTokens) * guessToken
 		}
 	}

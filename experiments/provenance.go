@@ -58,7 +58,7 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("workload", "max_tokens", strconv.Itoa(b.MaxTokens))
 	f.add("workload", "ignore_eos", strconv.FormatBool(b.IgnoreEOS))
 	f.add("workload", "temperature", strconv.FormatFloat(b.Temperature, 'g', -1, 64))
-	f.add("workload", "warmup", strconv.Itoa(b.Warmup))
+	f.add("workload", "warmup", b.Warmup.String())
 	f.add("workload", "seed", strconv.FormatInt(b.Seed, 10))
 	return f.list
 }

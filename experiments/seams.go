@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"specrun/deploy/server"
+	"specrun/experiments/bench"
 	"specrun/experiments/record"
 )
 
@@ -164,7 +165,8 @@ type BenchReport struct {
 	FirstError       string // of a failed request
 	PromptsSHA       string
 	OutputsSHA       string
-	Raw              []byte // the whole report as JSON, kept as an artifact
+	Warmup           *bench.Warmup // of a load that warmed up; nil: it did not
+	Raw              []byte        // the whole report as JSON, kept as an artifact
 }
 
 // BenchProgress is one look at a load.
@@ -239,6 +241,8 @@ type Window struct {
 	Checked  Checked
 	Patches  PatchState
 	Alive    bool // the server ran at the end
+	// Warmup is how the server was warmed up before; nil: it was not.
+	Warmup *bench.Warmup
 	// PromptsSHA and OutputsSHA are those of the sweep's first run, and of its
 	// first run with the same speculative shape; "" when this is that run.
 	PromptsSHA string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"specrun/deploy/server"
+	"specrun/experiments/bench"
 	"specrun/experiments/record"
 )
 
@@ -85,6 +86,7 @@ type measurement struct {
 	planned PlannedRun
 	cell    Cell
 	report  BenchReport
+	warmup  *bench.Warmup // of the run; nil: none, or a worker that does not tell
 }
 
 func (m *measurement) job(warm bool) BenchJob {
@@ -99,11 +101,11 @@ func (m *measurement) job(warm bool) BenchJob {
 // load is the step that warms the server up, or measures it. One that is
 // running already, begun by a controller that is gone, is waited for.
 func (m *measurement) load(name string, warm bool) Step {
-	bench := func() Bench { return m.a.x.host.Bench }
+	host := func() Bench { return m.a.x.host.Bench }
 	j := m.job(warm)
 	return Step{Name: name, Run: m.a.run.ID,
 		Look: func(ctx context.Context) (Found, any, error) {
-			p, err := bench().Poll(ctx, j)
+			p, err := host().Poll(ctx, j)
 			if err != nil {
 				return Absent, nil, err
 			}
@@ -118,7 +120,7 @@ func (m *measurement) load(name string, warm bool) Step {
 			return Absent, nil, nil
 		},
 		Do: func(ctx context.Context) (any, error) {
-			if err := bench().Start(ctx, j); err != nil {
+			if err := host().Start(ctx, j); err != nil {
 				return nil, err
 			}
 			report, err := m.wait(ctx, j)
@@ -127,7 +129,7 @@ func (m *measurement) load(name string, warm bool) Step {
 			}
 			return m.evidence(report), m.keep(ctx, report, warm)
 		},
-		Undo: func(ctx context.Context) (any, error) { return nil, bench().Stop(ctx, j) },
+		Undo: func(ctx context.Context) (any, error) { return nil, host().Stop(ctx, j) },
 	}
 }
 
@@ -236,15 +238,21 @@ func (m *measurement) keep(ctx context.Context, r *BenchReport, warm bool) error
 		return &failure{class: record.ClassBenchFailed, err: fmt.Errorf("%s: no request of the %s was answered, %d failed: %s",
 			m.a.x.host.Name, what, r.Failed, r.FirstError)}
 	}
-	if !warm {
+	if warm {
+		m.warmup = r.Warmup
+	} else {
 		m.report = *r
 	}
 	return nil
 }
 
 func (m *measurement) evidence(r *BenchReport) any {
-	return map[string]any{"completed": r.Completed, "failed": r.Failed, "log_start": r.LogStart, "log_end": r.LogEnd,
+	ev := map[string]any{"completed": r.Completed, "failed": r.Failed, "log_start": r.LogStart, "log_end": r.LogEnd,
 		"start_us": r.StartUs, "end_us": r.EndUs}
+	if r.Warmup != nil {
+		ev["warmup"] = r.Warmup
+	}
+	return ev
 }
 
 // lookCollect never finds a collected run: that one would be done.
@@ -262,7 +270,7 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	if err != nil && !errors.As(err, &gone) {
 		return nil, err // without its log the client's numbers are left
 	}
-	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Alive: true}
+	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Alive: true, Warmup: m.warmup}
 	w.PromptsSHA, w.OutputsSHA = a.x.firsts.of(m.cell)
 	data, err := a.x.deps.Collect(w)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 // answer collects one streamed answer.
 type answer struct {
 	q         *Request
+	track     tracker
+	usage     usage // of the event read last; -1 what it does not say
 	reasoning strings.Builder
 	content   strings.Builder
 }
@@ -26,25 +28,37 @@ type event struct {
 		FinishReason *string         `json:"finish_reason"`
 		MetaInfo     json.RawMessage `json:"meta_info"`
 	} `json:"choices"`
-	Usage *struct {
-		PromptTokens     *int `json:"prompt_tokens"`
-		CompletionTokens *int `json:"completion_tokens"`
-		ReasoningTokens  *int `json:"reasoning_tokens"`
-		PromptDetails    *struct {
-			CachedTokens *int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-		CompletionDetails *struct {
-			ReasoningTokens *int `json:"reasoning_tokens"`
-		} `json:"completion_tokens_details"`
-	} `json:"usage"`
+	Usage    *usage          `json:"usage"`
 	MetaInfo json.RawMessage `json:"meta_info"`
 	SGLExt   json.RawMessage `json:"sglext"`
 	Error    json.RawMessage `json:"error"`
 }
 
+// usage is the count of tokens so far. Plain values, set to -1 before an event
+// is read: a server may send one with each token.
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	ReasoningTokens  int `json:"reasoning_tokens"`
+	PromptDetails    struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionDetails struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+func (u *usage) clear() {
+	u.PromptTokens, u.CompletionTokens, u.ReasoningTokens = -1, -1, -1
+	u.PromptDetails.CachedTokens, u.CompletionDetails.ReasoningTokens = -1, -1
+}
+
+func newAnswer(q *Request) *answer { return &answer{q: q} }
+
 // add takes one event; text says whether it carried any.
 func (a *answer) add(data []byte) (text bool, err error) {
-	var e event
+	a.usage.clear()
+	e := event{Usage: &a.usage}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return false, fmt.Errorf("an event is no JSON: %w", err)
 	}
@@ -65,17 +79,10 @@ func (a *answer) add(data []byte) (text bool, err error) {
 	}
 	a.server(e.MetaInfo)
 	a.server(e.SGLExt)
-	if u := e.Usage; u != nil {
-		set(&a.q.OutputTokens, u.CompletionTokens)
-		set(&a.q.PromptTokens, u.PromptTokens)
-		set(&a.q.ReasoningTokens, u.ReasoningTokens)
-		if u.PromptDetails != nil {
-			set(&a.q.CachedTokens, u.PromptDetails.CachedTokens)
-		}
-		if u.CompletionDetails != nil {
-			set(&a.q.ReasoningTokens, u.CompletionDetails.ReasoningTokens)
-		}
-	}
+	keep(&a.q.OutputTokens, a.usage.CompletionTokens)
+	keep(&a.q.PromptTokens, a.usage.PromptTokens)
+	keep(&a.q.CachedTokens, a.usage.PromptDetails.CachedTokens)
+	keep(&a.q.ReasoningTokens, max(a.usage.ReasoningTokens, a.usage.CompletionDetails.ReasoningTokens))
 	return text, nil
 }
 
@@ -116,6 +123,13 @@ func put(b *strings.Builder, s *string) bool {
 	}
 	b.WriteString(*s)
 	return true
+}
+
+// keep takes a count that is known.
+func keep(to *int, v int) {
+	if v >= 0 {
+		*to = v
+	}
 }
 
 func set(to *int, v *int) {

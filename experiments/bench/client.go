@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,10 @@ type client struct {
 	http  *http.Client
 	clock clock
 	token func() // called at each chunk with text
+
+	// Whether the server took a request with extensions, or refused one that it
+	// then took without them.
+	taken, refused atomic.Bool
 }
 
 // clock turns monotonic readings into microseconds since the epoch.
@@ -29,11 +34,17 @@ func newClock() clock { return clock{time.Now()} }
 
 func (c clock) us() int64 { return c.base.UnixMicro() + time.Since(c.base).Microseconds() }
 
-// body is what is sent: the fields common to the servers, no extension.
-func (j Job) body(prompt string) ([]byte, error) {
+// body is what is sent: the fields common to the servers, and with extended
+// what only some know: a running count of tokens, and SGLang's numbers of
+// speculation for each request. Neither changes what is generated.
+func (j Job) body(prompt string, extended bool) ([]byte, error) {
+	options := map[string]any{"include_usage": true}
 	m := map[string]any{
-		"model": j.Model, "max_tokens": j.MaxTokens, "temperature": j.Temperature, "stream": true,
-		"stream_options": map[string]any{"include_usage": true},
+		"model": j.Model, "max_tokens": j.MaxTokens, "temperature": j.Temperature, "stream": true, "stream_options": options,
+	}
+	if extended {
+		options["continuous_usage_stats"] = true
+		m["return_spec_tokens_details"] = true
 	}
 	if j.IgnoreEOS {
 		m["ignore_eos"] = true
@@ -47,24 +58,18 @@ func (j Job) body(prompt string) ([]byte, error) {
 }
 
 // do sends one prompt and reads the answer to its end. What went wrong stands
-// in Request.Error.
+// in Request.Error. A server that finds a request with extensions wrong is asked
+// again without them; that it takes no other is remembered.
 func (c *client) do(ctx context.Context, index int, prompt string) Request {
-	q := Request{Index: index, OutputTokens: -1, PromptTokens: -1, CachedTokens: -1, ReasoningTokens: -1, VerifyCalls: -1,
-		PromptSHA: hashTexts([]string{prompt})}
-	body, err := c.job.body(prompt)
-	if err != nil {
-		q.Error = err.Error()
-		return q
+	q := c.ask(index, prompt)
+	extended := !c.refused.Load()
+	err := c.exchange(ctx, &q, prompt, extended)
+	var status *statusError
+	if extended && !c.taken.Load() && errors.As(err, &status) && status.wrongRequest() {
+		if err = c.exchange(ctx, &q, prompt, false); !errors.As(err, &status) || !status.wrongRequest() {
+			c.refused.Store(true)
+		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.job.url(), bytes.NewReader(body))
-	if err != nil {
-		q.Error = err.Error()
-		return q
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
-	q.StartUs = c.clock.us()
-	err = c.exchange(req, &q)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -77,7 +82,36 @@ func (c *client) do(ctx context.Context, index int, prompt string) Request {
 	return q
 }
 
-func (c *client) exchange(req *http.Request, q *Request) error {
+// ask is a request of which nothing is known yet.
+func (c *client) ask(index int, prompt string) Request {
+	return Request{Index: index, OutputTokens: -1, PromptTokens: -1, CachedTokens: -1, ReasoningTokens: -1, VerifyCalls: -1,
+		PromptSHA: hashTexts([]string{prompt})}
+}
+
+// statusError is an answer with another status than 200.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.status, e.text) }
+
+func (e *statusError) wrongRequest() bool {
+	return e.status == http.StatusBadRequest || e.status == http.StatusUnprocessableEntity
+}
+
+func (c *client) exchange(ctx context.Context, q *Request, prompt string, extended bool) error {
+	body, err := c.job.body(prompt, extended)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.job.url(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	q.StartUs = c.clock.us()
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return err
@@ -85,13 +119,16 @@ func (c *client) exchange(req *http.Request, q *Request) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 2000))
-		return fmt.Errorf("HTTP %d: %s", resp.StatusCode, strings.Join(strings.Fields(string(text)), " "))
+		return &statusError{resp.StatusCode, strings.Join(strings.Fields(string(text)), " ")}
+	}
+	if extended {
+		c.taken.Store(true)
 	}
 	if t := resp.Header.Get("Content-Type"); !strings.HasPrefix(t, "text/event-stream") {
 		return fmt.Errorf("the server did not stream: content type %q", t)
 	}
-	a := answer{q: q}
-	err = c.stream(resp.Body, &a)
+	a := newAnswer(q)
+	err = c.stream(resp.Body, a)
 	a.close()
 	if err != nil {
 		return err
@@ -102,6 +139,7 @@ func (c *client) exchange(req *http.Request, q *Request) error {
 	case q.OutputTokens < 1:
 		return errors.New("the server sent no usage record: output tokens cannot be counted")
 	}
+	q.place(&a.track)
 	return nil
 }
 
@@ -133,6 +171,7 @@ func (c *client) stream(body io.Reader, a *answer) error {
 				a.q.FirstTokenUs = now
 			}
 			a.q.ChunkUs = append(a.q.ChunkUs, now-a.q.StartUs)
+			a.track.chunk(a.usage.CompletionTokens, now-a.q.StartUs)
 			c.token()
 		}
 	}

@@ -31,7 +31,8 @@ type Job struct {
 	Requests    int           `json:"requests"`
 	Concurrency int           `json:"concurrency"`
 	MaxTokens   int           `json:"max_tokens"`
-	Warmup      int           `json:"warmup"` // requests before the measured ones, with other prompts
+	Warmup      int           `json:"warmup"`                // requests before the measured ones, with other prompts
+	WarmupAuto  bool          `json:"warmup_auto,omitempty"` // until they agree, instead of Warmup
 	IgnoreEOS   bool          `json:"ignore_eos"`
 	Temperature float64       `json:"temperature"`
 	Seed        int64         `json:"seed"`

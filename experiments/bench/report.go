@@ -9,8 +9,9 @@ import (
 	"specrun/experiments/record"
 )
 
-// Schema is the version of the report's JSON.
-const Schema = 1
+// Schema is the version of the report's JSON. 2 added warm-up, steady window,
+// counters and positions; what reads 2 reads 1.
+const Schema = 2
 
 // Report is the outcome of one job. Times are microseconds since the epoch on
 // the clock of whoever did the work, advanced by its monotonic clock.
@@ -31,8 +32,23 @@ type Report struct {
 	Failed    int       `json:"failed"`
 	Stalled   bool      `json:"stalled"` // ended because no token came for Job.Stall
 
-	WarmupFailed int    `json:"warmup_failed"` // of the warm-up before the measured requests
-	WarmupError  string `json:"warmup_error,omitempty"`
+	Warmup       *Warmup `json:"warmup,omitempty"` // nil when this job had none
+	WarmupFailed int     `json:"warmup_failed"`    // of the warm-up before the measured requests
+	WarmupError  string  `json:"warmup_error,omitempty"`
+
+	// The steady part: ramp and drain cut off by SteadyRule. Both times are 0 when
+	// there is none, and the rule says why.
+	SteadyStartUs int64  `json:"steady_start_us,omitempty"`
+	SteadyEndUs   int64  `json:"steady_end_us,omitempty"`
+	SteadyRule    string `json:"steady_rule,omitempty"`
+
+	// ServerCounters are what the counters of the server's /metrics rose by from
+	// before the first request until after the last: generation_tokens,
+	// prompt_tokens, cached_tokens, requests, preemptions, spec_verify_calls,
+	// spec_draft_tokens, spec_accepted_tokens, each only when the server has it.
+	// Nil without /metrics, and when Restarted.
+	ServerCounters map[string]float64 `json:"server_counters,omitempty"`
+	Restarted      bool               `json:"restarted,omitempty"` // a counter went back
 
 	PromptsSHA string        `json:"prompts_sha"` // of the prompts in order
 	OutputsSHA string        `json:"outputs_sha"` // of the outputs in order; "" when a request failed
@@ -47,6 +63,11 @@ type Request struct {
 	FirstTokenUs int64   `json:"first_token_us"` // 0 = none came
 	EndUs        int64   `json:"end_us"`         // last token; of a failed request the moment it failed
 	ChunkUs      []int64 `json:"chunk_us"`       // arrival of each chunk with text, since StartUs
+
+	// Positions are how far the request was when, at multiples of 32 tokens after
+	// its first and at its end; none when it came in a single chunk or failed.
+	Positions     []Position `json:"positions,omitempty"`
+	PositionsFrom string     `json:"positions_from,omitempty"` // FromUsage or FromChunks
 
 	OutputTokens    int `json:"output_tokens"`    // from the server's usage record; -1 unknown
 	PromptTokens    int `json:"prompt_tokens"`    // -1 unknown
@@ -85,7 +106,11 @@ func (q *Request) ok() bool { return q.Error == "" }
 // last token. tpot_* are statistics over requests of (end - first token) over
 // (output tokens - 1); tpot is the same as one ratio of sums, so each token
 // weighs the same. itl_* are gaps between chunks, and with speculation one chunk
-// may carry several tokens: itl is per chunk, tpot per token.
+// may carry several tokens: itl is per chunk, tpot per token. A request of
+// several tokens in one chunk says nothing about the time of a token.
+// steady_throughput is output tokens behind each request's first in the steady
+// window over its length, at concurrency 1 over the time from first to last
+// tokens.
 func (r Report) Metrics() []record.Metric {
 	var out []record.Metric
 	put := func(name, unit string, v float64, n int) {
@@ -118,6 +143,9 @@ func (r Report) Metrics() []record.Metric {
 	}
 	if t.after > 0 {
 		put("tpot", "ms", t.decode*1000/float64(t.after), len(t.tpot))
+	}
+	if v, n := r.steadyThroughput(); n > 0 {
+		put("steady_throughput", "tok/s", v, n)
 	}
 	out = append(out, statistics("ttft", t.ttft)...)
 	out = append(out, statistics("tpot", t.tpot)...)
@@ -163,7 +191,7 @@ func total(done []Request) totals {
 		t.busy += latency / 1e6
 		t.latency = append(t.latency, latency/1e3)
 		t.ttft = append(t.ttft, float64(q.FirstTokenUs-q.StartUs)/1e3)
-		if q.OutputTokens > 1 {
+		if q.OutputTokens > 1 && len(q.ChunkUs) != 1 {
 			decode := float64(q.EndUs - q.FirstTokenUs)
 			t.decode += decode / 1e6
 			t.after += q.OutputTokens - 1

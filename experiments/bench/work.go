@@ -80,8 +80,12 @@ func (b *benchmark) beat() {
 
 func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) {
 	r := Report{Schema: Schema, Job: b.job, LogStart: -1, LogEnd: -1}
-	if b.job.Phase == PhaseBoth && b.job.Warmup > 0 {
-		warm, stalled := b.load(ctx, PhaseWarm, take(prompts.warm, b.job.Warmup))
+	if b.job.Phase == PhaseWarm {
+		return b.runWarm(ctx, r, prompts)
+	}
+	if n := b.job.warmupMost(); b.job.Phase == PhaseBoth && n > 0 {
+		w, warm, stalled := b.warm(ctx, take(prompts.warm, n))
+		r.Warmup = &w
 		for _, q := range warm {
 			if !q.ok() {
 				r.WarmupFailed++
@@ -96,20 +100,58 @@ func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) 
 			return r, nil
 		}
 	}
-	texts, phase := take(prompts.measured, b.job.Requests), PhaseMeasure
-	if b.job.Phase == PhaseWarm {
-		texts, phase = take(prompts.warm, b.job.Warmup), PhaseWarm
-	}
+	texts := take(prompts.measured, b.job.Requests)
 	r.PromptsSHA = hashTexts(texts)
+	before := b.counters(ctx)
 	r.LogStart = b.logSize(ctx)
 	r.StartUs = b.client.clock.us()
-	r.Requests, r.Stalled = b.load(ctx, phase, texts)
+	r.Requests, r.Stalled = b.load(ctx, PhaseMeasure, texts)
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("benchmark stopped: %w", context.Cause(ctx))
 	}
 	r.LogEnd = b.logQuiet(ctx)
+	if before != nil && !r.Stalled {
+		b.count(&r, before, b.counters(ctx))
+	}
+	b.finish(&r)
+	r.steady()
+	return r, nil
+}
+
+// runWarm is a job that only warms up.
+func (b *benchmark) runWarm(ctx context.Context, r Report, prompts promptSet) (Report, error) {
+	r.LogStart = b.logSize(ctx)
+	r.StartUs = b.client.clock.us()
+	w, sent, stalled := b.warm(ctx, take(prompts.warm, b.job.warmupMost()))
+	if ctx.Err() != nil {
+		return r, fmt.Errorf("benchmark stopped: %w", context.Cause(ctx))
+	}
+	r.Warmup, r.Requests, r.Stalled = &w, sent, stalled
+	r.LogEnd = b.logSize(ctx)
 	b.finish(&r)
 	return r, nil
+}
+
+// counters are the server's, nil when it has none.
+func (b *benchmark) counters(ctx context.Context) map[string]float64 {
+	c, err := b.client.readCounters(ctx)
+	if err != nil {
+		b.notes = append(b.notes, "the server's counters: "+err.Error())
+	}
+	return c
+}
+
+// count notes what the counters rose by.
+func (b *benchmark) count(r *Report, before, after map[string]float64) {
+	if after == nil {
+		return
+	}
+	delta, restarted := counted(before, after)
+	if restarted != nil {
+		r.Restarted = true
+		b.notes = append(b.notes, restarted.Error())
+	}
+	r.ServerCounters = delta
 }
 
 // finish counts and hashes.
@@ -126,6 +168,9 @@ func (b *benchmark) finish(r *Report) {
 	}
 	if r.Failed == 0 {
 		r.OutputsSHA = hashTexts(outputs)
+	}
+	if b.client.refused.Load() {
+		b.notes = append(b.notes, "the server refuses running token counts in a stream: positions are spread evenly over its chunks")
 	}
 	r.Duration = time.Duration(max(r.EndUs-r.StartUs, 0)) * time.Microsecond
 	r.Notes = b.notes
