@@ -146,7 +146,7 @@ func benchJob(j BenchJob) bench.Job {
 	}
 	job := bench.Job{BaseURL: j.BaseURL, Endpoint: p.Endpoint, Model: j.Model, Prompts: p.Prompts, Requests: p.Requests, Concurrency: p.Concurrency,
 		MaxTokens: p.MaxTokens, WarmupAuto: p.Warmup == WarmupAuto, IgnoreEOS: p.IgnoreEOS, Temperature: p.Temperature, Seed: p.Seed, Stall: time.Duration(p.Stall),
-		Phase: phase, LogPath: j.LogPath}
+		Phase: phase, LogPath: j.LogPath, Watch: j.Watch}
 	if !job.WarmupAuto {
 		job.Warmup = int(p.Warmup)
 	}

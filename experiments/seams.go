@@ -153,6 +153,8 @@ type BenchJob struct {
 	LogPath string // of the server, for the cursors
 	Warm    bool   // the warm-up requests only
 	Plan    BenchPlan
+	// Watch is what the worker looks at on the host meanwhile; nil: nothing.
+	Watch *bench.Watch
 }
 
 // BenchReport is what a load measured.

@@ -20,7 +20,7 @@ type Cache struct {
 // CacheState is how such a folder looked. Zero for one that is not there.
 type CacheState struct {
 	Files    int   `json:"files"`
-	NewestUs int64 `json:"newest_us"` // latest modification; the host's clock
+	NewestUs int64 `json:"newest_us"`     // latest modification; the host's clock
 	Cut      bool  `json:"cut,omitempty"` // there is more than was looked at
 }
 

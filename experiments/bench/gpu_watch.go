@@ -29,7 +29,8 @@ const (
 	share       = 100              // one part in so many of a CPU
 )
 
-// watcher looks at the host while the load runs. Its goroutines end with end.
+// watcher looks at the host while the load runs. Its goroutines end with stop.
+// nil is one that watches nothing.
 type watcher struct {
 	job    Watch
 	now    func() int64 // microseconds
@@ -48,7 +49,7 @@ type watcher struct {
 	caches     []Cache
 }
 
-// startWatch begins to watch; end says what was seen. A nil job watches nothing.
+// startWatch begins to watch, until stop. A nil job watches nothing.
 func startWatch(ctx context.Context, job *Watch, now func() int64) *watcher {
 	if job == nil {
 		return nil
@@ -68,9 +69,8 @@ func startWatch(ctx context.Context, job *Watch, now func() int64) *watcher {
 	return w
 }
 
-// end stops and adds what was seen to the report. It does not wait for a program
-// that hangs.
-func (w *watcher) end(r *Report) {
+// stop ends the watching. It does not wait for a program that hangs.
+func (w *watcher) stop() {
 	if w == nil {
 		return
 	}
@@ -78,6 +78,13 @@ func (w *watcher) end(r *Report) {
 	w.done.Wait()
 	for i := range w.caches {
 		w.caches[i].After = lookAtCache(w.caches[i].Path)
+	}
+}
+
+// report adds what was seen until stop.
+func (w *watcher) report(r *Report) {
+	if w == nil {
+		return
 	}
 	r.Caches = w.caches
 	r.GPU = w.ours()
@@ -188,8 +195,7 @@ func (w *watcher) query(ctx context.Context, fields []string, every time.Duratio
 			break
 		}
 	}
-	cancel0 := err != nil
-	if cancel0 {
+	if err != nil {
 		cancel()
 	}
 	waitErr := cmd.Wait()
@@ -275,8 +281,8 @@ func statFields(proc string, pid int) []string {
 	return strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 }
 
-// users looks at who holds memory on the GPUs: at the start, now and then, and
-// no more at the end than a program that has just been asked.
+// users looks at who holds memory on the GPUs, at the start and then now and
+// again.
 func (w *watcher) users(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()

@@ -39,6 +39,7 @@ type Job struct {
 	Stall       time.Duration `json:"stall_ns"` // longest time without a token of any request; 0 = no limit
 	Phase       string        `json:"phase"`
 	LogPath     string        `json:"log_path,omitempty"` // server log, whose size marks the measured part
+	Watch       *Watch        `json:"watch,omitempty"`    // what to look at on this machine meanwhile; nil: nothing
 }
 
 // Check says what is wrong with a job before anything is sent.

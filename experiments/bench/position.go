@@ -124,7 +124,8 @@ func (q *Request) chunksUntil(us float64) float64 {
 // Samples are the raw readings of the completed requests: request_ttft, and
 // decode_elapsed at each kept position, in ms. Label "request" is the request's
 // number from 0, "position" the tokens after its first one; the last one has
-// "end", and "position_from" says when positions are not the server's count.
+// "end", and "position_from" says when positions are not the server's count. The
+// GPU's follow, see GPUSamples.
 func (r Report) Samples() []record.Sample {
 	var out []record.Sample
 	for _, q := range r.done() {
@@ -142,6 +143,7 @@ func (r Report) Samples() []record.Sample {
 			out = append(out, record.Sample{AtUs: q.FirstTokenUs + p.Us, Name: "decode_elapsed", Unit: "ms", Value: float64(p.Us) / 1e3, Source: sourceClient, Labels: labels})
 		}
 	}
+	out = append(out, r.GPUSamples()...)
 	for i := range out {
 		out[i].Seq = i + 1
 	}

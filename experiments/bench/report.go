@@ -54,6 +54,8 @@ type Report struct {
 	OutputsSHA string        `json:"outputs_sha"` // of the outputs in order; "" when a request failed
 	Duration   time.Duration `json:"duration_ns"`
 	Notes      []string      `json:"notes,omitempty"` // what went wrong without failing a request
+
+	Surroundings
 }
 
 // Request is one request as the client saw it.
@@ -155,7 +157,7 @@ func (r Report) Metrics() []record.Metric {
 		// The first token comes from the prefill, so it is no verify step's.
 		out = append(out, record.Metric{Name: "accept_len", Unit: "tokens/step", Value: float64(t.verified) / float64(t.verify), N: t.verify, Source: sourcePerRequest})
 	}
-	return out
+	return append(out, r.GPUMetrics()...)
 }
 
 func (r Report) done() []Request {

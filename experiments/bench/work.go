@@ -103,9 +103,11 @@ func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) 
 	texts := take(prompts.measured, b.job.Requests)
 	r.PromptsSHA = hashTexts(texts)
 	before := b.counters(ctx)
+	watch := startWatch(ctx, b.job.Watch, b.client.clock.us)
 	r.LogStart = b.logSize(ctx)
 	r.StartUs = b.client.clock.us()
 	r.Requests, r.Stalled = b.load(ctx, PhaseMeasure, texts)
+	watch.stop()
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("benchmark stopped: %w", context.Cause(ctx))
 	}
@@ -114,6 +116,7 @@ func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) 
 		b.count(&r, before, b.counters(ctx))
 	}
 	b.finish(&r)
+	watch.report(&r)
 	r.steady()
 	return r, nil
 }
