@@ -160,6 +160,12 @@ func (c combination) get(kind axisKind, name string) (Scalar, bool) {
 	return Scalar{}, false
 }
 
+// with sets one key, whether the combination has it or not.
+func (c combination) with(key boundKey, v Scalar) combination {
+	out := c.only(func(k boundKey) bool { return k.kind != key.kind || k.name != key.name })
+	return combination{append(out.keys, key), append(out.values, v)}
+}
+
 // params are the combination's values as they are stored with the cell.
 func (c combination) params() record.Params {
 	p := record.Params{}

@@ -240,25 +240,38 @@ func changeFlags(flags []Flag, change Flag) []Flag {
 	return out
 }
 
-func (b *cellBuilder) patches(c combination, off bool) ([]PatchRef, error) {
-	names := b.spec.Patches
+// patchNames are the patches of a combination, as they were named.
+func (b *cellBuilder) patchNames(c combination, off bool) []string {
 	if v, ok := c.get(axisPatches, patchesKey); ok {
-		names = nil
-		if v.Text != noPatches {
-			names = strings.Split(v.Text, "+")
+		if v.Text == noPatches {
+			return nil
 		}
-	} else if off && b.spec.Baseline != nil && b.spec.Baseline.HasPatches {
-		names = b.spec.Baseline.Patches
+		return strings.Split(v.Text, "+")
 	}
+	if off && b.spec.Baseline != nil && b.spec.Baseline.HasPatches {
+		return b.spec.Baseline.Patches
+	}
+	return b.spec.Patches
+}
+
+// patch looks a patch up once.
+func (b *cellBuilder) patch(name string) (PatchRef, error) {
+	if ref, known := b.refs[name]; known {
+		return ref, nil
+	}
+	ref, err := b.opts.Patches(name)
+	if err == nil {
+		b.refs[name] = ref
+	}
+	return ref, err
+}
+
+func (b *cellBuilder) patches(c combination, off bool) ([]PatchRef, error) {
 	var refs []PatchRef
-	for _, n := range names {
-		ref, known := b.refs[n]
-		if !known {
-			var err error
-			if ref, err = b.opts.Patches(n); err != nil {
-				return nil, err
-			}
-			b.refs[n] = ref
+	for _, n := range b.patchNames(c, off) {
+		ref, err := b.patch(n)
+		if err != nil {
+			return nil, err
 		}
 		if slices.ContainsFunc(refs, func(r PatchRef) bool { return r.Name == ref.Name }) {
 			return nil, b.fault(c, "patches", fmt.Errorf("%s is named twice", ref.Name))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // belongs to one goroutine.
 type execution struct {
 	deps    Deps
-	plan    *Plan
+	plan    *Plan // its cells are all that there may be, those of quotes included
+	own     *Plan // as it was made, and is stored
 	sweepID string
 	source  Source
 	host    *Host
@@ -92,7 +94,9 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &execution{deps: d, plan: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
+	whole := *plan
+	whole.Cells = plan.All()
+	x := &execution{deps: d, plan: &whole, own: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
 		hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}, moved: map[string]bool{}}
 	if len(plan.Cells) == 0 {
 		return nil, errors.New("execute: the plan has no cells")
@@ -264,6 +268,9 @@ func (x *execution) launchAll(ctx context.Context) error {
 			return nil
 		}
 		before := len(x.results)
+		if err := x.extend(ctx, next[0]); err != nil {
+			return err
+		}
 		x.launches++
 		x.expected = x.launches + len(next) - 1
 		a := x.newAttempt(next[0], record.Launch{ID: x.deps.IDs(), SweepID: x.sweepID, Host: x.plan.Host.Name, Round: next[0].Round})
@@ -303,16 +310,36 @@ func (x *execution) filled(slot string) bool {
 	return false
 }
 
-// state is how the sweep stands, and how many of the plan's slots are empty.
-func (x *execution) state() (record.SweepState, int) {
-	missing := 0
-	for _, l := range x.plan.Launches {
+// extend makes room in the store for what a launch measures beyond the plan as
+// it was begun.
+func (x *execution) extend(ctx context.Context, l PlannedLaunch) error {
+	var cells []record.Cell
+	for _, r := range l.Runs {
+		if r.Cell >= len(x.own.Cells) && !slices.ContainsFunc(cells, func(c record.Cell) bool { return c.Ord == r.Cell }) {
+			cells = append(cells, recordCell(x.sweepID, x.plan.Cells[r.Cell]))
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	var slots []record.Slot
+	for _, l := range (planSource{x.sweepID, x.own}).expected(x.results) {
 		for _, r := range l.Runs {
-			if !x.filled(slotID(x.sweepID, r.Cell, l.Round, r.Repeat)) {
-				missing++
+			if r.Cell >= len(x.own.Cells) {
+				slots = append(slots, recordSlot(x.sweepID, l.Round, r))
 			}
 		}
 	}
+	if err := x.deps.Recorder.Extend(context.WithoutCancel(ctx), x.sweepID, cells, slots); err != nil {
+		return &fatalError{err}
+	}
+	return nil
+}
+
+// state is how the sweep stands, and how many of its slots are empty.
+func (x *execution) state() (record.SweepState, int) {
+	all := planSource{x.sweepID, x.own}
+	missing := all.missing(all.expected(x.results), x.results)
 	switch _, failed := x.counts(); {
 	case missing > 0:
 		return record.SweepInterrupted, missing

@@ -80,6 +80,11 @@ func (r *rig) view() record.SweepView {
 // is left; it returns the results by slot.
 func (r *rig) settled(p *Plan) map[string]record.Run {
 	r.t.Helper()
+	return r.settledRuns(p.Runs())
+}
+
+func (r *rig) settledRuns(want int) map[string]record.Run {
+	r.t.Helper()
 	v := r.view()
 	results := map[string]record.Run{}
 	for _, run := range v.Runs {
@@ -93,8 +98,8 @@ func (r *rig) settled(p *Plan) map[string]record.Run {
 			r.t.Errorf("run %s is still active", run.ID)
 		}
 	}
-	if len(results) != p.Runs() {
-		r.t.Errorf("%d results for %d runs", len(results), p.Runs())
+	if len(results) != want {
+		r.t.Errorf("%d results for %d runs", len(results), want)
 	}
 	for _, l := range v.Launches {
 		if l.State == record.LaunchActive || l.State == record.LaunchPlanned {

@@ -65,7 +65,10 @@ type Cell struct {
 	Baseline bool          `json:"baseline"`
 	Server   ServerConfig  `json:"server"`
 	Bench    BenchPlan     `json:"bench"`
+	Arm      string        `json:"arm,omitempty"` // of an A/A sweep: a or b, equal otherwise
 	argv     []string      // canonical; for merging and the key
+	combo    combination   // that it was built from, and
+	off      bool          // whether without speculation; for its quote
 }
 
 // Dropped is a combination that a rule excludes.
@@ -103,6 +106,7 @@ type Options struct {
 	Axes          []Axis
 	Single        bool // specrun run: no axes from the spec, no baseline, one cell
 	NoBaseline    bool
+	AA            bool // each cell twice, as arms a and b, see armsOf
 	Host          HostConfig
 	Python        string // of --python; before spec and host
 	Rounds        int    // 0 = the spec's
@@ -124,11 +128,13 @@ type Timing struct {
 // yet.
 type Experiment struct {
 	Spec    *Spec
+	Kind    string // see Plan.Kind
 	Host    HostConfig
 	Single  bool
 	Rounds  int
 	Repeats int
 	Cells   []Cell // the baseline first
+	Quotes  []Quote
 	Dropped []Dropped
 	Merged  []Merged
 	Notes   []string
@@ -147,6 +153,9 @@ func Resolve(s *Spec, o Options) (*Experiment, error) {
 	if len(axes) == 0 && !o.Single {
 		axes = specAxes(s)
 	}
+	if _, taken := s.param(armKey); taken && o.AA {
+		return nil, &SpecError{File: s.File, Field: "params." + armKey, Msg: "an A/A sweep names its arms so", Advice: "give the param another name"}
+	}
 	bound, err := bindAxes(s, axes)
 	if err != nil {
 		return nil, err
@@ -164,7 +173,7 @@ func Resolve(s *Spec, o Options) (*Experiment, error) {
 	if b.order, err = s.paramOrder(); err != nil {
 		return nil, err
 	}
-	e := &Experiment{Spec: s, Host: o.Host, Single: o.Single, Rounds: positive(o.Rounds, s.Rounds), Repeats: positive(o.Repeats, s.Repeats),
+	e := &Experiment{Spec: s, Kind: KindSweep, Host: o.Host, Single: o.Single, Rounds: positive(o.Rounds, s.Rounds), Repeats: positive(o.Repeats, s.Repeats),
 		renderer: o.Renderer, timing: o.Timing}
 	combos := combinations(bound)
 	if s.Baseline != nil && !o.NoBaseline && !o.Single {
@@ -179,6 +188,18 @@ func Resolve(s *Spec, o Options) (*Experiment, error) {
 	}
 	if len(e.Cells) == 0 || len(e.Cells) == e.baselines() && len(e.Merged) == 0 {
 		return nil, e.nothingLeft()
+	}
+	switch {
+	case o.AA:
+		e.Kind = KindAA
+		e.inArms()
+	case o.Single:
+		e.Kind = KindRun
+		fallthrough
+	default:
+		if err := e.addQuotes(b); err != nil {
+			return nil, err
+		}
 	}
 	return e, nil
 }
@@ -223,6 +244,7 @@ func (e *Experiment) addBaselines(b *cellBuilder, axes []boundAxis, combos []com
 			return err
 		}
 		cell.Baseline = true
+		cell.combo, cell.off = kept, true
 		cell.Params = kept.only(func(k boundKey) bool { return k.kind == axisBench }).params()
 		if e.find(cell) < 0 {
 			e.add(cell)
@@ -251,6 +273,7 @@ func (e *Experiment) addCell(b *cellBuilder, c combination) error {
 		return err
 	}
 	cell.Params = c.params()
+	cell.combo, cell.off = c, off
 	if into := e.find(cell); into >= 0 {
 		why := "the same server and benchmark"
 		if e.Cells[into].Baseline {

@@ -32,7 +32,7 @@ func sweepPlan(sweepID string, p *Plan, nowUs int64) (record.SweepPlan, error) {
 			id := slotID(sweepID, r.Cell, l.Round, r.Repeat)
 			if !seen[id] {
 				seen[id] = true
-				out.Slots = append(out.Slots, record.Slot{ID: id, CellID: cellID(sweepID, r.Cell), Round: l.Round, Repeat: r.Repeat})
+				out.Slots = append(out.Slots, recordSlot(sweepID, l.Round, r))
 			}
 		}
 	}
@@ -41,4 +41,8 @@ func sweepPlan(sweepID string, p *Plan, nowUs int64) (record.SweepPlan, error) {
 
 func recordCell(sweepID string, c Cell) record.Cell {
 	return record.Cell{ID: cellID(sweepID, c.Ord), SweepID: sweepID, Ord: c.Ord, Key: c.Key, Params: c.Params, Baseline: c.Baseline}
+}
+
+func recordSlot(sweepID string, round int, r PlannedRun) record.Slot {
+	return record.Slot{ID: slotID(sweepID, r.Cell, round, r.Repeat), CellID: cellID(sweepID, r.Cell), Round: round, Repeat: r.Repeat}
 }

@@ -10,6 +10,7 @@ import (
 // environment (of secrets the names only), patch contents, benchmark and engine
 // version. The host and the port are not part of it.
 func cellKey(c Cell, engineVersion string) (string, error) {
+	c.Bench.Quotable = false // what comes after a sweep is not part of its load
 	hashes := make([]string, len(c.Server.Patches))
 	for i, p := range c.Server.Patches {
 		hashes[i] = p.SHA256

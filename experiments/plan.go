@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	Schema    int             `json:"schema"` // 1
 	Name      string          `json:"name"`   // of the experiment
-	Kind      string          `json:"kind"`   // sweep or run
+	Kind      string          `json:"kind"`   // KindSweep, ...
 	Host      HostConfig      `json:"host"`
 	Objective string          `json:"objective"`
 	Rounds    int             `json:"rounds"`
@@ -24,6 +24,7 @@ type Plan struct {
 	RunLimit  Duration        `json:"run_limit"` // of one run
 	Ready     PlanReady       `json:"ready"`
 	Cells     []Cell          `json:"cells"`
+	Quotes    []Quote         `json:"quotes,omitempty"` // one of them follows the launches, see Quote
 	Dropped   []Dropped       `json:"dropped,omitempty"`
 	Merged    []Merged        `json:"merged,omitempty"`
 	Notes     []string        `json:"notes,omitempty"`
@@ -31,6 +32,14 @@ type Plan struct {
 	Estimate  Estimate        `json:"estimate"`
 	Spec      json.RawMessage `json:"-"` // the resolved spec, stored beside the plan
 }
+
+// Kinds of plans: which command made them.
+const (
+	KindSweep = "sweep"
+	KindRun   = "run"
+	KindProbe = "probe" // one cell without and with a patch
+	KindAA    = "aa"    // each cell against itself
+)
 
 // PlanReady bounds a start, see Ready.
 type PlanReady struct {
@@ -78,48 +87,37 @@ func NewPlan(e *Experiment) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan %s: spec as JSON: %w", s.Name, err)
 	}
-	p := &Plan{Schema: 1, Name: s.Name, Kind: "sweep", Host: e.Host, Objective: s.Objective, Rounds: e.Rounds, Repeats: e.Repeats,
+	p := &Plan{Schema: 1, Name: s.Name, Kind: e.Kind, Host: e.Host, Objective: s.Objective, Rounds: e.Rounds, Repeats: e.Repeats,
 		Order: s.Order, After: s.After, RunLimit: Duration(s.Limits.Run),
 		Ready: PlanReady{Duration(s.Server.Ready.Timeout), Duration(s.Server.Ready.Stall)},
-		Cells: e.Cells, Dropped: e.Dropped, Merged: e.Merged, Spec: spec}
-	if e.Single {
-		p.Kind = "run"
+		Cells: e.Cells, Quotes: e.Quotes, Dropped: e.Dropped, Merged: e.Merged, Spec: spec}
+	if e.Kind == KindAA || e.Kind == KindProbe {
+		p.Order = OrderInterleave // what they compare must alternate
+	}
+	if e.Kind == KindProbe && p.After == AfterKeep {
+		p.After = AfterRestore // the last cell of a probe is nobody's wish
 	}
 	groups, err := groupByServer(e.Cells)
 	if err != nil {
 		return nil, err
 	}
-	add := func(group []int, round int) error {
-		l := PlannedLaunch{N: len(p.Launches), Round: round}
+	for _, at := range p.order(len(groups)) {
+		group := groups[at.group]
+		l := PlannedLaunch{N: len(p.Launches), Round: at.round}
 		for repeat := range e.Repeats {
 			for _, cell := range group {
 				l.Runs = append(l.Runs, PlannedRun{Cell: cell, Repeat: repeat})
 			}
 		}
-		if l.Command, err = command(e.renderer, e.Cells[group[0]].Server); err != nil {
-			return err
-		}
-		if e.Cells[group[0]].Server.Port == 0 {
-			l.Placeholder = firstAutoPort
+		if l.Command, l.Placeholder, err = command(e.renderer, e.Cells[group[0]].Server); err != nil {
+			return nil, err
 		}
 		p.Launches = append(p.Launches, l)
-		return nil
 	}
-	if p.Order == OrderGrid {
-		for _, g := range groups {
-			for round := range e.Rounds {
-				if err := add(g, round); err != nil {
-					return nil, err
-				}
-			}
-		}
-	} else {
-		for round := range e.Rounds {
-			for _, g := range groups {
-				if err := add(g, round); err != nil {
-					return nil, err
-				}
-			}
+	for i := range p.Quotes {
+		q := &p.Quotes[i]
+		if q.Command, q.Placeholder, err = command(e.renderer, q.Cell.Server); err != nil {
+			return nil, err
 		}
 	}
 	p.Notes = notes(e)
@@ -137,6 +135,7 @@ func groupByServer(cells []Cell) ([][]int, error) {
 		if err != nil {
 			return nil, err
 		}
+		key += c.Arm // arms are equal, and yet two servers
 		i, ok := at[key]
 		if !ok {
 			i = len(groups)
@@ -157,14 +156,16 @@ func argv(r Renderer, c ServerConfig, port int) ([]string, error) {
 	return append(append([]string(nil), c.Prefix...), tail...), nil
 }
 
-func command(r Renderer, c ServerConfig) (string, error) {
+// command is a server's command to paste; placeholder is the port in it that
+// stands for another one, 0 when it is the server's own.
+func command(r Renderer, c ServerConfig) (text string, placeholder int, err error) {
 	port := c.Port
 	if port == 0 {
-		port = firstAutoPort
+		port, placeholder = firstAutoPort, firstAutoPort
 	}
 	words, err := argv(r, c, port)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	env := map[string]string{}
 	for k, v := range c.HostEnv {
@@ -173,19 +174,23 @@ func command(r Renderer, c ServerConfig) (string, error) {
 	for k, v := range c.Env {
 		env[k] = v
 	}
-	return r.Shell(words, env, c.Cwd), nil
+	return r.Shell(words, env, c.Cwd), placeholder, nil
 }
 
 func notes(e *Experiment) []string {
 	var out []string
 	baseline := e.baselines() > 0
-	if e.Spec.Baseline == nil && !e.Single {
+	if e.Spec.Baseline == nil && e.Kind == KindSweep {
 		out = append(out, "no baseline: the spec has no baseline block")
 	}
 	if what := e.renderer.WithoutSpeculation(); baseline && what != "" {
 		out = append(out, "baseline: "+what)
 	}
-	if e.Rounds == 1 && !e.Single {
+	switch {
+	case e.Rounds > 1 || e.Kind == KindRun:
+	case e.Kind == KindProbe:
+		out = append(out, "one pair of launches: what differs from launch to launch stays unknown, and so does the verdict (--rounds 3)")
+	default:
 		out = append(out, "one launch per cell: what differs from launch to launch stays unknown (--rounds 3 measures it)")
 	}
 	for _, name := range sortedKeys(e.Cells[len(e.Cells)-1].Server.Secrets) {
@@ -196,14 +201,23 @@ func notes(e *Experiment) []string {
 
 func estimate(p *Plan, t Timing) Estimate {
 	if t.Launch > 0 && t.Run > 0 {
-		total := time.Duration(len(p.Launches))*t.Launch + time.Duration(p.Runs())*t.Run
+		launches, runs := len(p.Launches), p.Runs()
+		if len(p.Quotes) > 0 {
+			launches, runs = launches+p.Rounds, runs+p.Rounds*p.Repeats
+		}
+		total := time.Duration(launches)*t.Launch + time.Duration(runs)*t.Run
 		return estimated(total, firstOf(t.Basis, "earlier sweeps"))
 	}
 	var total time.Duration
-	for _, l := range p.Launches {
+	launches := p.Launches
+	if len(p.Quotes) > 0 { // which one does not matter: their load is that of their cells
+		launches = append(launches[:len(launches):len(launches)], p.Quotes[0].launches(p)...)
+	}
+	cells := p.All()
+	for _, l := range launches {
 		total += min(guessStart, time.Duration(p.Ready.Timeout)/10)
 		for _, r := range l.Runs {
-			b := p.Cells[r.Cell].Bench
+			b := cells[r.Cell].Bench
 			waves := (b.Requests+b.Concurrency-1)/b.Concurrency + (b.Warmup.Requests(b.Concurrency)+b.Concurrency-1)/b.Concurrency
 			total += time.Duration(waves*b.MaxTokens) * guessToken
 		}
@@ -215,7 +229,8 @@ func estimated(total time.Duration, basis string) Estimate {
 	return Estimate{Seconds: int64(total.Round(time.Second).Seconds()), Basis: basis}
 }
 
-// Runs counts the runs of all launches.
+// Runs counts the runs of all launches; those of a quote, which may not come,
+// are not among them.
 func (p *Plan) Runs() int {
 	n := 0
 	for _, l := range p.Launches {
@@ -227,8 +242,21 @@ func (p *Plan) Runs() int {
 // Summary is the line every plan is announced with.
 func (p *Plan) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s), %s, %s, about %s", count(len(p.Cells), "cell"), baselineWord(p.Cells),
-		count(len(p.Launches), "launch"), count(p.Runs(), "run"), time.Duration(p.Estimate.Seconds)*time.Second)
+	switch p.Kind {
+	case KindProbe:
+		fmt.Fprintf(&b, "probe of %s: %s of launches without and with it, in turn, %s", p.Cells[1].Server.Patches[0].Name,
+			count(p.Rounds, "pair"), count(p.Runs(), "run"))
+	case KindAA:
+		fmt.Fprintf(&b, "A/A: %s twice (%s), %s, %s", count(len(p.Cells)/2, "cell"), baselineWord(p.Cells),
+			count(len(p.Launches), "launch"), count(p.Runs(), "run"))
+	default:
+		fmt.Fprintf(&b, "%s (%s), %s, %s", count(len(p.Cells), "cell"), baselineWord(p.Cells),
+			count(len(p.Launches), "launch"), count(p.Runs(), "run"))
+	}
+	if len(p.Quotes) > 0 {
+		fmt.Fprintf(&b, ", then the best cell %s without its profiling patches (quotable)", times(p.Rounds))
+	}
+	fmt.Fprintf(&b, ", about %s", time.Duration(p.Estimate.Seconds)*time.Second)
 	if p.Estimate.Basis == "guess" {
 		b.WriteString(" (a guess: nothing like it was measured here)")
 	}
@@ -239,6 +267,13 @@ func (p *Plan) Summary() string {
 		fmt.Fprintf(&b, "; %d merged with equal ones", n)
 	}
 	return b.String()
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func baselineWord(cells []Cell) string {
@@ -280,6 +315,9 @@ func DecodePlan(text json.RawMessage) (*Plan, error) {
 	}
 	for i := range p.Cells {
 		p.Cells[i].Params = typedParams(p.Cells[i].Params)
+	}
+	for i := range p.Quotes {
+		p.Quotes[i].Cell.Params = typedParams(p.Quotes[i].Cell.Params)
 	}
 	return p, nil
 }

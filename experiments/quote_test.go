@@ -1,0 +1,109 @@
+package experiments
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// quotePlan has the baseline and two cells; by fakeCollect the last cell is
+// best, and its quote is the second.
+func (r *rig) quotePlan(rounds int) *Plan {
+	return r.plan(func(s *Spec) { quotable(s); s.Rounds = rounds }, "steps=1..2")
+}
+
+// quoted are the runs of the cells that came after the plan, by ord and round.
+func (r *rig) quoted(p *Plan) (ords, rounds []int) {
+	v := r.view()
+	for _, run := range v.Runs {
+		i := slices.IndexFunc(v.Slots, func(s record.Slot) bool { return s.ID == run.SlotID })
+		c := slices.IndexFunc(v.Cells, func(c record.Cell) bool { return c.ID == v.Slots[i].CellID })
+		if v.Cells[c].Ord >= len(p.Cells) && run.State != record.RunCut {
+			ords, rounds = append(ords, v.Cells[c].Ord), append(rounds, v.Slots[i].Round)
+		}
+	}
+	return ords, rounds
+}
+
+func TestExecute_QuotableRepeatsTheBestCellWithoutItsPatch(t *testing.T) {
+	r := newRig(t)
+	p := r.quotePlan(2)
+	var patched []int
+	r.w.onStart = func(server.Launch) { patched = append(patched, len(r.w.patches)) }
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.State != record.SweepDone || sum.Done != 8 || sum.Missing != 0 || sum.Launches != 8 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	r.settledRuns(8)
+	ords, rounds := r.quoted(p)
+	if !slices.Equal(ords, []int{4, 4}) || !slices.Equal(rounds, []int{2, 3}) {
+		t.Errorf("quoted cells %v in rounds %v", ords, rounds)
+	}
+	if !slices.Equal(patched, []int{0, 1, 1, 1, 1, 0, 0, 0}) {
+		t.Errorf("patches by launch: %v", patched)
+	}
+	v := r.view()
+	if last := v.Cells[len(v.Cells)-1]; len(v.Cells) != 4 || last.Params["patches"] != "none" || last.Params["steps"] != int64(2) || last.Baseline {
+		t.Errorf("%+v", v.Cells)
+	}
+	// Nothing is left to do, also for whoever reads it from the store.
+	again, err, _ := r.resume(ResumeOptions{})
+	if err != nil || again.Launches != 0 || again.Done != 8 || again.Missing != 0 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+func TestExecute_QuotableWithTheBaselineBestRepeatsNothing(t *testing.T) {
+	r := newRig(t)
+	r.w.ready = func(l server.Launch) error {
+		if launchSteps(l) != "none" {
+			return &server.ExitedError{Host: "gpu-01", Code: 2}
+		}
+		return nil
+	}
+	p := r.quotePlan(2)
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	if err != nil || sum.State != record.SweepIncomplete || sum.Done != 2 || sum.Failed != 4 || sum.Missing != 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	r.settled(p)
+	// Tried again, the cells work, and the best of them is quoted then.
+	r.w.ready = nil
+	sum, err, _ = r.resume(ResumeOptions{RetryFailed: true})
+	if err != nil || sum.State != record.SweepDone || sum.Done != 8 || sum.Missing != 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if ords, _ := r.quoted(p); !slices.Equal(ords, []int{4, 4}) {
+		t.Errorf("quoted cells %v", ords)
+	}
+}
+
+func TestResume_QuotableAfterAKillAtEveryEventBoundary(t *testing.T) {
+	r := newRig(t)
+	count := r.killAt(0)
+	if _, err, _ := r.execute(r.quotePlan(1)); err != nil {
+		t.Fatal(err)
+	}
+	boundaries := *count
+	// The quote's launch is the last of four; what comes before is as in any sweep.
+	for n := boundaries * 7 / 10; n <= boundaries; n++ {
+		r := newRig(t)
+		p := r.quotePlan(1)
+		r.killAt(n)
+		if _, _, lived := r.execute(p); lived {
+			t.Fatalf("boundary %d was not reached", n)
+		}
+		r.hook = nil
+		sum, err, _ := r.resume(ResumeOptions{})
+		if err != nil || sum.State != record.SweepDone || sum.Done != 4 || sum.Missing != 0 {
+			t.Fatalf("killed at boundary %d: %+v, %v", n, sum, err)
+		}
+		r.settledRuns(4)
+		if ords, rounds := r.quoted(p); !slices.Equal(ords, []int{4}) || !slices.Equal(rounds, []int{1}) {
+			t.Fatalf("killed at boundary %d: quoted cells %v in rounds %v", n, ords, rounds)
+		}
+	}
+}
