@@ -46,7 +46,7 @@ func ReadLog(r io.Reader, name string) ([]record.RunData, error) {
 			}
 		}
 		whole := metrics.Summarise(ours, lines, metrics.Window{})
-		data.Metrics, data.Samples = whole.Metrics, whole.Samples
+		data.Metrics, data.Samples = append(whole.Metrics, slope(whole.Samples)...), whole.Samples
 		if slices.ContainsFunc(ours, func(row metrics.ProfilerRow) bool { return row.Text }) {
 			data.Labels = append(data.Labels, record.Label{Name: "total-unknown",
 				Reason: "the log has text blocks only, which do not say what their TOTAL spans"})

@@ -14,6 +14,9 @@ import (
 type Window struct {
 	LogStart, LogEnd int64
 	TStart, TEnd     float64 // unix seconds, host clock
+	// SteadyStart and SteadyEnd are the window without ramp and drain, on the same
+	// clock; both zero do not limit.
+	SteadyStart, SteadyEnd float64
 }
 
 // clockSlack is how far behind TEnd a row may end, in seconds: the last response
@@ -32,6 +35,12 @@ func (w Window) Inside(row ProfilerRow) bool {
 	return (w.TStart == 0 || row.TStart >= w.TStart) && (w.TEnd == 0 || row.TEnd <= w.TEnd+clockSlack)
 }
 
+// steady says whether a summary lies wholly between ramp and drain. A text block
+// has no times: it is taken for steady.
+func (w Window) steady(row ProfilerRow) bool {
+	return w.SteadyEnd == 0 || row.Text || row.TStart >= w.SteadyStart && row.TEnd <= w.SteadyEnd
+}
+
 func (w Window) holds(start, end int64) bool {
 	return start >= w.LogStart && (w.LogEnd == 0 || end <= w.LogEnd)
 }
@@ -42,6 +51,9 @@ type Summary struct {
 	Samples []record.Sample
 	Rows    []ProfilerRow // the profiler's rows wholly inside
 	Cycles  int           // counted cycles of those rows
+	// Unsteady says that no row lay wholly between ramp and drain, so that Rows are
+	// all those of the benchmark.
+	Unsteady bool
 }
 
 // Summarise turns the profiler rows and decode lines of a launch into the
@@ -67,6 +79,15 @@ func Summarise(rows []ProfilerRow, decode []DecodeLine, w Window) Summary {
 	}
 	if w.LogStart > 0 {
 		s.Rows = dropUnprovenFirst(s.Rows)
+	}
+	var steady []ProfilerRow
+	for _, r := range s.Rows {
+		if w.steady(r) {
+			steady = append(steady, r)
+		}
+	}
+	if s.Unsteady = len(steady) == 0 && len(s.Rows) > 0; !s.Unsteady {
+		s.Rows = steady
 	}
 	s.profiler()
 	s.serverLog(decode, w)
@@ -118,7 +139,7 @@ type sums struct {
 func (s *Summary) profiler() {
 	byRank := map[string]*sums{}
 	var order []*sums
-	for _, r := range s.Rows {
+	for i, r := range s.Rows {
 		key := r.Stream["rank"]
 		if !r.Text && key == "" {
 			key = itoa(r.Rank)
@@ -130,7 +151,7 @@ func (s *Summary) profiler() {
 			order = append(order, g)
 		}
 		g.add(r)
-		s.sample(r)
+		s.sample(r, i+1)
 	}
 	var slowest *sums
 	for _, g := range order {
@@ -221,10 +242,11 @@ func (g *sums) metrics() []record.Metric {
 	return append(out, g.claims.metrics()...)
 }
 
-// sample keeps a row's numbers as raw readings.
-func (s *Summary) sample(r ProfilerRow) {
+// sample keeps a row's numbers as raw readings. They share the row's number, by
+// which they can be put together again.
+func (s *Summary) sample(r ProfilerRow, row int) {
 	at := int64(math.Round(r.TEnd * 1e6))
-	labels := map[string]string{"rank": itoa(r.Rank)}
+	labels := map[string]string{"rank": itoa(r.Rank), "row": itoa(row)}
 	if rank := r.Stream["rank"]; rank != "" {
 		labels["rank"] = rank
 	}
@@ -236,6 +258,8 @@ func (s *Summary) sample(r ProfilerRow) {
 	}
 	if tokens, ok := r.Yielded(); ok {
 		put("accept_len", "tokens/step", float64(tokens)/float64(r.RequestCycles))
+		put("tokens", "tokens", float64(tokens))
+		put("request_cycles", "cycles", float64(r.RequestCycles))
 	} else if !math.IsNaN(r.AcceptLen) {
 		put("accept_len", "tokens/step", r.AcceptLen)
 	}

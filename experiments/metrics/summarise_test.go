@@ -113,3 +113,53 @@ func TestSummarise_DataParallelProfilersAreApart(t *testing.T) {
 	}
 	wantMetric(t, metrics.Summarise(rows, nil, metrics.Window{}), "cycle_total", "profiler", 30, 10)
 }
+
+func TestSummarise_BetweenRampAndDrain(t *testing.T) {
+	f := metrics.NewFollower()
+	f.Write([]byte(profileJSON(10, 11, 25, 100, 30) + profileJSON(11, 12, 25, 500, 50) + profileJSON(12, 13, 25, 520, 50) + profileJSON(13, 14, 10, 100, 12)))
+	rows := f.Rows()
+	w := metrics.Window{TStart: 10, TEnd: 14, SteadyStart: 10.5, SteadyEnd: 13}
+	s := metrics.Summarise(rows, nil, w)
+	if len(s.Rows) != 2 || s.Unsteady {
+		t.Fatalf("%d rows, unsteady %v", len(s.Rows), s.Unsteady)
+	}
+	wantMetric(t, s, "cycle_total", "profiler", 20.4, 50)
+	w.SteadyStart, w.SteadyEnd = 10.5, 11.5 // too short for a whole row
+	s = metrics.Summarise(rows, nil, w)
+	if len(s.Rows) != 4 || !s.Unsteady {
+		t.Errorf("%d rows, unsteady %v: all rows count when none lies between, and that is said", len(s.Rows), s.Unsteady)
+	}
+	if s := metrics.Summarise(nil, nil, w); s.Unsteady {
+		t.Error("no rows at all are unsteady")
+	}
+}
+
+func TestSummarise_SamplesOfARowBelongTogether(t *testing.T) {
+	f := metrics.NewFollower()
+	f.Write([]byte(profileJSON(10, 11, 25, 500, 50) + profileJSON(11, 12, 20, 500, 44)))
+	s := metrics.Summarise(f.Rows(), nil, metrics.Window{})
+	got := map[string]map[string]float64{}
+	for _, x := range s.Samples {
+		if got[x.Labels["row"]] == nil {
+			got[x.Labels["row"]] = map[string]float64{}
+		}
+		got[x.Labels["row"]][x.Name] = x.Value
+	}
+	if len(got) != 2 || got["1"]["cycle_total"] != 20 || got["2"]["cycle_total"] != 25 || got["2"]["cycles"] != 20 ||
+		got["1"]["tokens"] != 50 || got["2"]["request_cycles"] != 20 || got["1"]["context"] != 100 || got["2"]["batch_max"] != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A decode line stands for the time since the line before it: the first of a
+// burst holds the idling before, and the first in the window what came before
+// that.
+func TestSummarise_FirstLineOfABurstIsNoRate(t *testing.T) {
+	before := prefill + decodeLine(1, 1.5, 50)
+	inside := prefill + decodeLine(1, 1.8, 3) + decodeLine(1, 1.8, 90) + prefill + decodeLine(1, 1.8, 7) + decodeLine(1, 1.8, 92)
+	f := metrics.NewFollower()
+	f.Write([]byte(before + inside))
+	f.Close()
+	s := metrics.Summarise(nil, f.Decode(), metrics.Window{LogStart: int64(len(before)), LogEnd: int64(len(before + inside))})
+	wantMetric(t, s, "gen_throughput", "server_log", 91, 2)
+}
