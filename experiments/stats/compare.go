@@ -2,11 +2,9 @@ package stats
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
-
-	mathstats "github.com/aclements/go-moremath/stats"
-	"golang.org/x/perf/benchmath"
 )
 
 // Launch is the value of one launch and the round it was measured in.
@@ -15,46 +13,86 @@ type Launch struct {
 	Value float64
 }
 
+// Options are what a comparison may know beside the launches.
+type Options struct {
+	// Interleaved says that the rounds alternated between the two cells: then
+	// the ratio is taken within each round that both have, if there are two or
+	// more such rounds.
+	Interleaved bool
+
+	// Noise is what is remembered of the host; nil is nothing. See Noise for
+	// what a comparison does with it.
+	Noise *Noise
+}
+
 // Comparison is a over b: a ratio and what it is worth.
 type Comparison struct {
 	Ratio  float64 // of the geometric means; NaN when there is none
 	Lo, Hi float64 // its interval; NaN below three launches or rounds
-	NA, NB int     // launches that went into it
+	NA, NB int     // launches that went into it; rounds when Paired
 	Paired bool    // round by round
 
-	// MinEffect is the smallest effect that these launches could have shown, as
-	// a fraction: with 0.04, a ratio between 0.96 and 1.04 would be called
-	// noise. NaN when launch-to-launch noise is unknown.
+	// MinEffect is the minimum detectable effect, as a fraction: a cell that is
+	// truly faster or slower by it is called different Power of the time (8
+	// times in 10) by as many launches as noisy as these. With 0.04, a true
+	// ratio of 1.04 or 1/1.04. It is no threshold: a smaller effect may be found
+	// by luck, and one of this size is missed 2 times in 10. It rests on the
+	// noise of the few launches themselves, so with three of them it may well be
+	// off by half; its median over many experiments is right. NaN when the noise
+	// between launches is unknown.
 	MinEffect float64
 
-	// Separable says whether the ratio differs from 1 by more than noise. Nil
-	// is unknown: a side has only one launch.
+	// P is the two-sided p-value: how often cells that do not differ would look
+	// at least this different. NaN when unknown.
+	P float64
+
+	// Separable says whether the ratio differs from 1 by more than noise, that
+	// is P < 1 - Confidence. Nil is unknown, and TooFew says why.
 	Separable *bool
 
-	// RankP is the p-value of the Mann-Whitney test on all launches, beside the
-	// above, from 6 launches on each side; NaN below.
+	Method string // how P came about, "paired t on logs, n=6 rounds"; "" without P
+	TooFew string // what is missing for a verdict; "" when there is one
+
+	// RankP is the p-value of a test on ranks alone, beside P, from 6 launches
+	// on each side: Wilcoxon's on the ratios of rounds when Paired, else the
+	// Mann-Whitney test. NaN below. One wild launch makes P large, since it
+	// looks like noise; it moves RankP little, so where the two disagree look at
+	// Outliers.
 	RankP float64
 }
 
-// Compare compares the launches of two cells. Interleaved says that the rounds
-// alternated between them: then the ratio is taken within each round that both
-// have, if there are two or more such rounds. Values that are not positive and
-// finite give a Comparison without ratio.
+// Compare compares the launches of two cells without memory; see CompareWith.
 func Compare(a, b []Launch, interleaved bool) Comparison {
-	c := Comparison{Ratio: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), NA: len(a), NB: len(b), MinEffect: math.NaN(), RankP: math.NaN()}
+	return CompareWith(a, b, Options{Interleaved: interleaved})
+}
+
+// CompareWith compares the launches of two cells by Student's t on the logs of
+// their values: paired by round, or Welch's, which needs no equal noise. Values
+// that are not positive and finite give a Comparison without ratio, and a side
+// with one launch one without verdict, whatever is remembered. The result does
+// not depend on the order of the launches; exchanging a and b inverts the ratio
+// and changes nothing else.
+func CompareWith(a, b []Launch, o Options) Comparison {
+	c := nothing()
+	c.NA, c.NB = len(a), len(b)
 	logA, okA := logarithms(values(a))
 	logB, okB := logarithms(values(b))
-	if !okA || !okB || len(a) == 0 || len(b) == 0 {
+	switch {
+	case len(a) == 0 || len(b) == 0:
+		c.TooFew = "a side has no launch"
+		return c
+	case !okA || !okB:
+		c.TooFew = "a value is not positive and finite, so there is no ratio"
 		return c
 	}
-	if len(a) >= minForRank && len(b) >= minForRank {
-		c.RankP = benchmath.AssumeNothing.Compare(sample(values(a)), sample(values(b))).P
-	}
-	if interleaved {
+	if o.Interleaved {
 		if diffs := byRound(a, b); len(diffs) >= 2 {
 			c.NA, c.NB, c.Paired = len(diffs), len(diffs), true
 			mean, se := moments(diffs)
-			c.judge(mean, se, float64(len(diffs)-1))
+			c.judge(mean, se, float64(len(diffs)-1), fmt.Sprintf("paired t on logs, n=%d rounds", len(diffs)), o.Noise)
+			if len(diffs) >= minForRank {
+				c.RankP = signedRank(diffs)
+			}
 			return c
 		}
 	}
@@ -62,79 +100,94 @@ func Compare(a, b []Launch, interleaved bool) Comparison {
 	meanB, seB := moments(logB)
 	if len(a) < 2 || len(b) < 2 {
 		c.Ratio = math.Exp(meanA - meanB)
+		c.TooFew = "a side has one launch, so the noise between launches is not known"
+		if o.Noise.usable() {
+			c.TooFew += "; two launches of one cell commonly differ by up to " + percent(o.Noise.Ordinary()) + " here (" + o.Noise.Basis + ")"
+		}
 		return c
 	}
-	c.judge(meanA-meanB, math.Hypot(seA, seB), welch(seA, seB, len(a), len(b)))
+	c.judge(meanA-meanB, math.Hypot(seA, seB), welch(seA, seB, len(a), len(b)), fmt.Sprintf("Welch's t on logs, n=%d and %d launches", len(a), len(b)), o.Noise)
+	if min(len(a), len(b)) >= minForRank {
+		c.RankP = mannWhitney(values(a), values(b))
+	}
 	return c
 }
 
-// minForDrift launches let both halves of the rounds show their noise.
-const minForDrift = 4
-
-// Drift compares a cell's later rounds with its earlier ones, half of the
-// launches each, the middle one with the later: separable means that the host,
-// not the cell, has changed. Without ratio below 4 launches.
-func Drift(ls []Launch) Comparison {
-	if len(ls) < minForDrift {
-		return Compare(nil, nil, false)
-	}
-	ls = slices.Clone(ls)
-	slices.SortStableFunc(ls, func(a, b Launch) int { return cmp.Compare(a.Round, b.Round) })
-	half := len(ls) / 2
-	return Compare(ls[half:], ls[:half], false)
+func nothing() Comparison {
+	nan := math.NaN()
+	return Comparison{Ratio: nan, Lo: nan, Hi: nan, MinEffect: nan, P: nan, RankP: nan}
 }
 
 // judge sets what follows from a difference of logs, its standard error and the
 // degrees of freedom.
-func (c *Comparison) judge(diff, se, df float64) {
-	half := Quantile(df) * se
-	if se == 0 {
-		half = 0
+func (c *Comparison) judge(diff, se, df float64, method string, noise *Noise) {
+	const alpha = 1 - Confidence
+	c.Ratio, c.Method = math.Exp(diff), method
+	c.P = pValue(diff, se, df)
+	n := min(c.NA, c.NB)
+	if n < minForT && noise.usable() {
+		c.recall(diff, se, df, noise)
+	} else {
+		c.MinEffect = math.Expm1(detectable(df, alpha) * se)
 	}
-	separable := math.Abs(diff) > half
-	c.Ratio, c.Separable, c.MinEffect = math.Exp(diff), &separable, math.Expm1(half)
-	if min(c.NA, c.NB) >= minForT {
+	separable := c.P < alpha
+	c.Separable = &separable
+	if n >= minForT {
+		half := critical(df, alpha) * se
 		c.Lo, c.Hi = math.Exp(diff-half), math.Exp(diff+half)
 	}
 }
 
-// Quantile is how many standard errors the interval at Confidence reaches to
-// each side, for df degrees of freedom: 4.303 for 2.
-func Quantile(df float64) float64 {
-	return mathstats.InvCDF(mathstats.TDist{V: df})(1 - (1-Confidence)/2)
+// pValue allows for launches that all gave the very same value.
+func pValue(diff, se, df float64) float64 {
+	if diff == 0 {
+		return 1
+	}
+	return twoSided(diff/se, df)
 }
 
-// byRound gives the log ratio of each round that both sides have. Several
-// launches of one side in a round count as their geometric mean.
+// byRound gives the log ratio of each round that both sides have, in the order
+// of rounds. Several launches of one side in a round count as their geometric
+// mean.
 func byRound(a, b []Launch) []float64 {
-	type sums struct {
-		a, b   float64
-		na, nb float64
-	}
-	var order []int
-	rounds := map[int]*sums{}
-	at := func(round int) *sums {
-		if rounds[round] == nil {
-			rounds[round] = &sums{}
-			order = append(order, round)
-		}
-		return rounds[round]
-	}
-	for _, l := range a {
-		s := at(l.Round)
-		s.a, s.na = s.a+math.Log(l.Value), s.na+1
-	}
-	for _, l := range b {
-		s := at(l.Round)
-		s.b, s.nb = s.b+math.Log(l.Value), s.nb+1
-	}
+	a, b = sortedByRound(a), sortedByRound(b)
 	var out []float64
-	for _, r := range order {
-		if s := rounds[r]; s.na > 0 && s.nb > 0 {
-			out = append(out, s.a/s.na-s.b/s.nb)
+	for len(a) > 0 && len(b) > 0 {
+		switch r, s := a[0].Round, b[0].Round; {
+		case r < s:
+			a = a[1:]
+		case r > s:
+			b = b[1:]
+		default:
+			var x, y float64
+			x, a = roundMean(a)
+			y, b = roundMean(b)
+			out = append(out, x-y)
 		}
 	}
 	return out
+}
+
+// roundMean gives the mean log of the first round of sorted launches, and the
+// launches after it.
+func roundMean(ls []Launch) (float64, []Launch) {
+	sum, n := 0.0, 0
+	for n < len(ls) && ls[n].Round == ls[0].Round {
+		sum += math.Log(ls[n].Value)
+		n++
+	}
+	return sum / float64(n), ls[n:]
+}
+
+// sortedByRound leaves launches of one round in their order.
+func sortedByRound(ls []Launch) []Launch {
+	inOrder := func(a, b Launch) int { return cmp.Compare(a.Round, b.Round) }
+	if slices.IsSortedFunc(ls, inOrder) {
+		return ls
+	}
+	ls = slices.Clone(ls)
+	slices.SortStableFunc(ls, inOrder)
+	return ls
 }
 
 // moments gives the mean and its standard error, which is 0 for one value.
@@ -146,12 +199,21 @@ func moments(v []float64) (mean, se float64) {
 	if len(v) < 2 {
 		return mean, 0
 	}
-	var ss float64
+	n := float64(len(v))
+	return mean, math.Sqrt(squares(v) / (n - 1) / n)
+}
+
+// squares is the sum of the squared distances from the mean.
+func squares(v []float64) float64 {
+	var mean, ss float64
+	for _, x := range v {
+		mean += x
+	}
+	mean /= float64(len(v))
 	for _, x := range v {
 		ss += (x - mean) * (x - mean)
 	}
-	n := float64(len(v))
-	return mean, math.Sqrt(ss / (n - 1) / n)
+	return ss
 }
 
 // welch gives the degrees of freedom of a difference of two means whose
