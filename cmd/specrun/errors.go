@@ -12,6 +12,7 @@ import (
 	"specrun/experiments"
 	"specrun/experiments/engine"
 	"specrun/experiments/lab"
+	"specrun/experiments/report"
 	"specrun/experiments/store"
 	"specrun/patches"
 	"specrun/remote"
@@ -251,6 +252,8 @@ var kinds = []struct {
 	{emptyStore, exitFailed},
 	{as[*store.NotFoundError](), exitUsage},
 	{as[*store.AmbiguousError](), exitUsage},
+	{as[*store.TagNameError](), exitUsage},
+	{as[*report.CellError](), exitUsage},
 	{as[*lab.NotRunningError](), exitUnreachable},
 	{as[*lab.BusyError](), exitLocked},
 	{as[*remote.HostKeyError](), exitUnreachable},

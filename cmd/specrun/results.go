@@ -226,38 +226,6 @@ func (a *app) text(write func(io.Writer) error) error {
 	return nil
 }
 
-func newDiffCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "diff RUN RUN",
-		Short: "Show what differs in the provenance of two runs",
-		Long: `Show what differs in the provenance of two runs, by group: code, flags, env,
-patches, packages, host, gpu, workload. What is equal is not shown, and without -v
-what differs between any two launches is not either, such as the port.` + exitStatus(exitOK, exitFailed, exitUsage),
-		Example: "  specrun diff k3v7 q2m9",
-		Args:    needs("two RUNs", 2, 2, "specrun list --runs"),
-		RunE:    func(c *cobra.Command, args []string) error { return a.runDiff(c.Context(), args[0], args[1]) },
-	}
-}
-
-func (a *app) runDiff(ctx context.Context, left, right string) error {
-	s, err := a.readStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	l, r, diff, err := s.Diff(ctx, left, right)
-	if err != nil {
-		return err
-	}
-	if a.flags.json {
-		for _, d := range report.DifferenceLines(diff) {
-			a.line("difference", d)
-		}
-		return nil
-	}
-	return a.text(func(w io.Writer) error { return report.WriteDiff(w, l, r, diff, a.reportOptions()) })
-}
-
 func newLogsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logs RUN",

@@ -33,11 +33,3 @@ type RunRow struct {
 	Metrics   []Metric
 	Labels    []Label
 }
-
-// Difference is one fact of provenance that differs between two runs. A nil
-// side means that the run has no such fact.
-type Difference struct {
-	Group string
-	Key   string
-	A, B  *string
-}

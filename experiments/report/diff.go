@@ -2,14 +2,11 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"specrun/experiments/record"
 )
 
 // groups of provenance, the likeliest causes of a difference first.
@@ -28,113 +25,124 @@ func compareGroups(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// DifferenceLine is the JSON line of type difference. A side that has no such
-// fact is null.
-type DifferenceLine struct {
-	Group string  `json:"group"`
-	Key   string  `json:"key"`
-	A     *string `json:"a"`
-	B     *string `json:"b"`
-}
-
-// DifferenceLines gives the lines of a diff, likely causes first.
-func DifferenceLines(ds []record.Difference) []DifferenceLine {
-	sorted := slices.Clone(ds)
-	slices.SortStableFunc(sorted, func(a, b record.Difference) int {
-		if c := compareGroups(a.Group, b.Group); c != 0 {
-			return c
+// DiffSides gives what differs in the provenance of two sides, of sweeps over the
+// cells that both have.
+func DiffSides(a, b Side) Diff {
+	left, right := a.cells(), b.cells()
+	if pairs, _, _ := match(&a, &b); len(pairs) > 0 {
+		left, right = nil, nil
+		for _, p := range pairs {
+			left, right = append(left, p.a), append(right, p.b)
 		}
-		return strings.Compare(a.Key, b.Key)
-	})
-	out := make([]DifferenceLine, len(sorted))
-	for i, d := range sorted {
-		out[i] = DifferenceLine(d)
 	}
-	return out
+	return Explain(a.measured(left), b.measured(right))
 }
 
 // sideBySide is how long two values may be together to stand in one line.
 const sideBySide = 60
 
-// WriteDiff writes what differs in the provenance of two runs, by group, and
-// only what differs. What differs between any two launches is counted only,
-// unless Options.All is set.
-func WriteDiff(w io.Writer, a, b record.RunView, ds []record.Difference, o Options) error {
+// WriteDiff writes what differs between two sides: the likely causes first with
+// the reason, the rest by group. What differs between any two launches is only
+// counted unless Options.All is set.
+func WriteDiff(w io.Writer, a, b Side, d Diff, o Options) error {
 	var out strings.Builder
 	head := grid{}
-	head.add("a", plain(a.Run.ID), plain(a.Sweep.Name), allParams(a.Cell), plain(a.Run.Host), stamp(a.Run.StartUs))
-	head.add("b", plain(b.Run.ID), plain(b.Sweep.Name), allParams(b.Cell), plain(b.Run.Host), stamp(b.Run.StartUs))
+	head.add(a.head("a")...)
+	head.add(b.head("b")...)
 	if err := head.write(&out); err != nil {
 		return err
 	}
-	hidden := 0
-	if !o.All {
-		told := slices.DeleteFunc(slices.Clone(ds), ofEveryLaunch)
-		hidden, ds = len(ds)-len(told), told
-	}
-	lines := DifferenceLines(ds)
-	width := 0
-	for _, d := range lines {
-		width = max(width, utf8.RuneCountInString(plain(d.Key)))
-	}
-	group := ""
-	for i, d := range lines {
-		if i == 0 || d.Group != group {
-			group = d.Group
-			fmt.Fprintf(&out, "\n%s\n", plain(group))
-		}
-		left, right := side(d.A), side(d.B)
-		if len(left)+len(right) <= sideBySide {
-			fmt.Fprintf(&out, "  %-*s  %s -> %s\n", width, plain(d.Key), left, right)
-			continue
-		}
-		fmt.Fprintf(&out, "  %s\n    a: %s\n    b: %s\n", plain(d.Key), left, right)
-	}
-	facts := len(a.Data.Provenance)
-	switch {
-	case facts == 0 && len(b.Data.Provenance) == 0:
-		out.WriteString("\nnothing to compare: neither run has provenance\n")
-	case len(lines) == 0:
-		fmt.Fprintf(&out, "\nno difference in %s of provenance\n", plural(facts, "fact"))
-	default:
-		fmt.Fprintf(&out, "\n%s in provenance\n", plural(len(lines), "difference"))
-	}
-	if hidden > 0 {
-		fmt.Fprintf(&out, "not shown: %s that any two launches have, such as the port (-v)\n", plural(hidden, "difference"))
-	}
+	d.write(&out, o.All)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// ofEveryLaunch says that a difference is there between any two launches and
-// explains nothing: the port in the command line, the practice host's clock.
-func ofEveryLaunch(d record.Difference) bool {
-	switch {
-	case d.A == nil || d.B == nil:
-		return false
-	case d.Group == "flags" && d.Key == "specrun_lab":
-		return true
-	case d.Group == "command" && d.Key == "argv":
-		a, okA := withoutPort(*d.A)
-		b, okB := withoutPort(*d.B)
-		return okA && okB && slices.Equal(a, b)
-	}
-	return false
-}
-
-// withoutPort reads a stored command line and leaves out which port it names.
-func withoutPort(text string) (argv []string, ok bool) {
-	if err := json.Unmarshal([]byte(text), &argv); err != nil {
-		return nil, false
-	}
-	for i, arg := range argv {
-		if strings.HasPrefix(arg, "--port=") {
-			argv[i] = "--port="
-		} else if i > 0 && argv[i-1] == "--port" {
-			argv[i] = ""
+// write writes the differences below whatever came before.
+func (d Diff) write(out *strings.Builder, all bool) {
+	told := d.Likely()
+	if len(told) > 0 {
+		out.WriteString("\nlikely causes, the likeliest first\n")
+		for _, l := range told {
+			l.write(out, fmt.Sprintf("%3d  %s  ", l.Rank, plain(l.Group)), 0, all)
 		}
 	}
-	return argv, true
+	rest, hidden := d.Lines[len(told):], 0
+	if !all {
+		shown := slices.DeleteFunc(slices.Clone(rest), func(l DifferenceLine) bool { return l.Weight <= noise })
+		rest, hidden = shown, len(rest)-len(shown)
+	}
+	if len(rest) > 0 {
+		title := "\nother differences\n"
+		if len(told) == 0 {
+			title = "\nno difference that is known to matter; others\n"
+		}
+		out.WriteString(title)
+		d.writeGroups(out, rest, all)
+	}
+	switch {
+	case d.Facts == 0 && len(d.Lines) == 0 && len(d.Unknown) == 0:
+		out.WriteString("\nnothing to compare: neither side has provenance\n")
+	case len(d.Lines) == 0 && len(d.Unknown) == 0:
+		fmt.Fprintf(out, "\nno difference in %s of provenance\n", plural(d.Facts, "fact"))
+	default:
+		fmt.Fprintf(out, "\n%s in provenance\n", plural(len(told)+len(rest), "difference"))
+	}
+	if len(d.Unknown) > 0 {
+		fmt.Fprintf(out, "not known on one side, so not compared: %s\n", plain(strings.Join(d.Unknown, ", ")))
+	}
+	if hidden > 0 {
+		fmt.Fprintf(out, "not shown: %s that any two launches have, such as the port (-v)\n", plural(hidden, "difference"))
+	}
+}
+
+// writeGroups writes lines by group, each with a width of its own.
+func (d Diff) writeGroups(out *strings.Builder, lines []DifferenceLine, all bool) {
+	lines = slices.Clone(lines)
+	slices.SortStableFunc(lines, func(a, b DifferenceLine) int { return compareGroups(a.Group, b.Group) })
+	for i := 0; i < len(lines); {
+		n, width := 0, 0
+		for i+n < len(lines) && lines[i+n].Group == lines[i].Group {
+			if key := utf8.RuneCountInString(plain(lines[i+n].Key)); key <= sideBySide {
+				width = max(width, key)
+			}
+			n++
+		}
+		for _, l := range lines[i : i+n] {
+			l.write(out, "  "+plain(l.Group)+"  ", width, all)
+		}
+		i += n
+	}
+}
+
+// write writes one difference in a line, or in several when its values are long.
+func (l DifferenceLine) write(out *strings.Builder, prefix string, width int, all bool) {
+	left, right := side(l.A), side(l.B)
+	indent := strings.Repeat(" ", 5)
+	if utf8.RuneCountInString(left)+utf8.RuneCountInString(right) <= sideBySide {
+		fmt.Fprintf(out, "%s%-*s  %s -> %s\n", prefix, width, plain(l.Key), left, right)
+	} else {
+		fmt.Fprintf(out, "%s%s\n%sa: %s\n%sb: %s\n", prefix, plain(l.Key), indent, shorten(left, all), indent, shorten(right, all))
+	}
+	if l.Weight < likely {
+		return
+	}
+	if l.Why != "" {
+		fmt.Fprintf(out, "%s%s\n", indent, l.Why)
+	}
+	if len(l.Also) > 0 {
+		for _, line := range Wrap(indent+"and with it: "+plain(strings.Join(l.Also, ", ")), noteWidth, indent+"  ") {
+			out.WriteString(line + "\n")
+		}
+	}
+}
+
+// shorten cuts a value for the screen; --json and -v have it whole.
+func shorten(v string, all bool) string {
+	const most = 200
+	if all || utf8.RuneCountInString(v) <= most {
+		return v
+	}
+	return string([]rune(v)[:most]) + "..."
 }
 
 func side(v *string) string {

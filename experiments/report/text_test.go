@@ -83,31 +83,6 @@ func TestLists_Golden(t *testing.T) {
 	golden(t, "lists.txt", b.Bytes())
 }
 
-func TestDiff_Golden(t *testing.T) {
-	s := func(v string) *string { return &v }
-	a, b := runView(), runView()
-	b.Run.ID, b.Run.Host = "r9-1", "gpu-01"
-	ds := []record.Difference{
-		{Group: "host", Key: "kernel", A: s("6.1.0"), B: s("6.8.0")},
-		{Group: "env", Key: "NCCL_PROTO", A: s("LL"), B: s("Simple")},
-		{Group: "env", Key: "EMPTY", A: s("")},
-		{Group: "weather", Key: "sky", B: s("grey")},
-		{Group: "flags", Key: "attention", A: s("a\nb"), B: s(strings.Repeat("long ", 20))},
-	}
-	var out bytes.Buffer
-	for _, d := range [][]record.Difference{ds, nil} {
-		if err := WriteDiff(&out, a, b, d, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		out.WriteString("---\n")
-	}
-	a.Data.Provenance, b.Data.Provenance = nil, nil
-	if err := WriteDiff(&out, a, b, nil, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "diff.txt", out.Bytes())
-}
-
 func TestNumber(t *testing.T) {
 	for _, tc := range []struct {
 		v    float64
@@ -137,33 +112,6 @@ func TestText_IsPlain(t *testing.T) {
 		if strings.TrimRight(line, " ") != line {
 			t.Errorf("blanks at the end of %q", line)
 		}
-	}
-}
-
-// What any two launches differ in is no news; a difference beside it in the same
-// fact is.
-func TestDiff_HidesWhatEveryLaunchHas(t *testing.T) {
-	s := func(v string) *string { return &v }
-	ds := []record.Difference{
-		{Group: "flags", Key: "specrun_lab", A: s(`{"cycle_clock_ms":1}`), B: s(`{"cycle_clock_ms":2}`)},
-		{Group: "command", Key: "argv", A: s(`["python3","--port","30000","--tp=8"]`), B: s(`["python3","--port","30001","--tp=8"]`)},
-	}
-	show := func(o Options) string {
-		var out bytes.Buffer
-		if err := WriteDiff(&out, runView(), runView(), ds, o); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	if got := show(Options{}); strings.Contains(got, "cycle_clock_ms") || strings.Contains(got, "30001") || !strings.Contains(got, "not shown: 2 differences") {
-		t.Errorf("%s", got)
-	}
-	if got := show(Options{All: true}); !strings.Contains(got, "cycle_clock_ms") || !strings.Contains(got, "30001") || strings.Contains(got, "not shown") {
-		t.Errorf("all:\n%s", got)
-	}
-	ds[1].B = s(`["python3","--port","30001","--tp=4"]`)
-	if got := show(Options{}); !strings.Contains(got, "--tp=4") || !strings.Contains(got, "not shown: 1 difference ") {
-		t.Errorf("another flag:\n%s", got)
 	}
 }
 

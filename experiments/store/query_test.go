@@ -160,25 +160,3 @@ func TestImport_OncePerContent(t *testing.T) {
 		t.Error("a file with nothing in it was imported")
 	}
 }
-
-func TestDifferences(t *testing.T) {
-	a := []record.Fact{{Group: "env", Key: "NCCL_PROTO", Value: "LL"}, {Group: "env", Key: "A", Value: "1"}, {Group: "flags", Key: "x", Value: "b"}, {Group: "flags", Key: "x", Value: "a"}, {Group: "code", Key: "f", Value: ""}}
-	b := []record.Fact{{Group: "env", Key: "A", Value: "1"}, {Group: "env", Key: "NCCL_PROTO", Value: "Simple"}, {Group: "flags", Key: "x", Value: "a"}, {Group: "flags", Key: "x", Value: "b"}, {Group: "gpu", Key: "driver", Value: "580"}}
-	text := func(s *string) string {
-		if s == nil {
-			return "(absent)"
-		}
-		return *s
-	}
-	var got []string
-	for _, d := range Differences(a, b) {
-		got = append(got, d.Group+" "+d.Key+": "+text(d.A)+" -> "+text(d.B))
-	}
-	want := []string{"code f:  -> (absent)", "env NCCL_PROTO: LL -> Simple", "gpu driver: (absent) -> 580"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if d := Differences(a, a); len(d) != 0 {
-		t.Errorf("a run differs from itself: %+v", d)
-	}
-}
