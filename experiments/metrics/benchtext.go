@@ -45,6 +45,10 @@ var benchRows = map[string]metricName{
 
 var benchLatency = map[string]string{"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2EL": "request_latency", "E2E Latency": "request_latency"}
 
+// clientWords are in the lines of a client outside its result block.
+var clientWords = []string{"Namespace(", "100%", "#Input tokens:", "Starting warmup with ", "benchmark_args=",
+	"Starting initial single prompt test run", "Starting main benchmark run"}
+
 // benchReader reads result blocks of the two serving benchmarks.
 type benchReader struct {
 	seen     bool // a block's head
@@ -64,6 +68,9 @@ func (r *benchReader) read(e *entry, c *collector, run int) bool {
 		r.seen, r.inBlock, r.headLine = true, true, e.num
 		r.done, r.failed = nan, false
 		return true
+	}
+	if e.num > r.headLine+blockLines {
+		r.inBlock = false // its end was cut off
 	}
 	if !r.inBlock {
 		return r.outside(e)

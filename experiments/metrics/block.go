@@ -27,6 +27,12 @@ var rowMetric = map[string]string{
 	"call": "cycle_call",
 }
 
+// cycleWord is in every header and row with a unit.
+const cycleWord = "cyc"
+
+// reAcceptWords is what reAccept needs at least.
+var reAcceptWords = regexp.MustCompile(`accept(?:ance)?[ _]len`)
+
 const total = "cycle_total"
 
 // block is one summary of the profiler as text.

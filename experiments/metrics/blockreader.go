@@ -53,7 +53,7 @@ func (r *blockReader) read(e *entry, run int) (ev []blockEvent, used bool) {
 	if len(e.msg) > maxRow {
 		return nil, false
 	}
-	cyc := strings.Contains(e.msg, "cyc")
+	cyc := strings.Contains(e.msg, cycleWord)
 	if cyc {
 		// Two writers may have put their rows into one line.
 		for rest := e.msg; ; {

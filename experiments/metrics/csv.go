@@ -2,8 +2,11 @@ package metrics
 
 import (
 	"encoding/csv"
+	"slices"
 	"strings"
 )
+
+var csvHeads = []string{"Metric,", `"Metric",`}
 
 // csvReader reads the CSV exports of genai-perf and aiperf: tables whose head
 // begins with "Metric".
@@ -13,7 +16,7 @@ type csvReader struct {
 }
 
 func (r *csvReader) read(e *entry, c *collector, run int) bool {
-	if strings.HasPrefix(e.msg, "Metric,") || strings.HasPrefix(e.msg, `"Metric",`) {
+	if slices.ContainsFunc(csvHeads, func(w string) bool { return strings.HasPrefix(e.msg, w) }) {
 		r.columns = csvCells(e.msg)
 		if r.engine == "" {
 			r.engine = engineGenAI

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,15 @@ var (
 	reSMIProc   = regexp.MustCompile(`^\| +\d+ +\S+ +\S+ +(\d+) +[CGM+]+ +(\S+) +(\d+)MiB *\|`)
 	reSMICSV    = regexp.MustCompile(`^(?:index|name|uuid|timestamp|memory\.|utilization\.|power\.|pci\.|gpu_)[\w.]*(?: \[[^\]]+\])?(?:, ?[\w.]+(?: \[[^\]]+\])?)*$`)
 )
+
+// Words by which its output is known, without a regular expression.
+var (
+	nvmlWords      = []string{"Failed to initialize NVML", "NVML library version", "NVIDIA-SMI has failed"}
+	smiColumnWords = []string{"memory.used", "memory.total", "memory.free", "memory.reserved", "utilization.gpu", "utilization.memory"}
+)
+
+// smiMemory is in every row of its table that holds a number.
+const smiMemory = "MiB"
 
 var smiColumns = map[string]metricName{
 	"memory.used":     {"gpu_memory_used", "MiB"},
@@ -30,7 +40,7 @@ type gpuReader struct {
 }
 
 func (r *gpuReader) read(e *entry, c *collector, run int) bool {
-	if strings.HasPrefix(e.msg, "Failed to initialize NVML") || strings.HasPrefix(e.msg, "NVML library version") || strings.HasPrefix(e.msg, "NVIDIA-SMI has failed") {
+	if slices.ContainsFunc(nvmlWords, func(w string) bool { return strings.HasPrefix(e.msg, w) }) {
 		r.seen = true
 		return false // the crash reader names it
 	}
@@ -38,7 +48,7 @@ func (r *gpuReader) read(e *entry, c *collector, run int) bool {
 		r.seen = true
 		return true
 	}
-	if (strings.Contains(e.msg, "memory.") || strings.Contains(e.msg, "utilization.")) && reSMICSV.MatchString(e.msg) {
+	if containsAny(e.msg, smiColumnWords) && reSMICSV.MatchString(e.msg) {
 		r.seen = true
 		r.columns = nil
 		for col := range strings.SplitSeq(e.msg, ",") {

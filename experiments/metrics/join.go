@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -79,12 +81,14 @@ type guard struct {
 }
 
 type quotation struct {
+	line  int // where it opened
 	delim byte
 	held  []entry
 }
 
 // add returns the entries that may be read now, in order.
 func (g *guard) add(e entry) []entry {
+	free := g.expire(e.num)
 	key := e.stream.base()
 	q := g.open[key]
 	if q == nil {
@@ -92,9 +96,9 @@ func (g *guard) add(e entry) []entry {
 			if g.open == nil {
 				g.open = map[stream]*quotation{}
 			}
-			g.open[key] = &quotation{delim: delim}
+			g.open[key] = &quotation{line: e.num, delim: delim}
 		}
-		return []entry{e}
+		return append(free, e)
 	}
 	if closesQuotation(e.msg, q.delim) {
 		delete(g.open, key)
@@ -103,14 +107,25 @@ func (g *guard) add(e entry) []entry {
 				g.dropped = append(g.dropped, fmt.Sprintf("line %d looks like a record but lies inside a logged prompt: left out", h.num))
 			}
 		}
-		return []entry{e}
+		return append(free, e)
 	}
 	q.held = append(q.held, e)
-	if len(q.held) < guardLines {
-		return nil
+	return free
+}
+
+// expire lets go of what quotations hold that did not close within guardLines.
+func (g *guard) expire(line int) []entry {
+	var out []entry
+	for key, q := range g.open {
+		if line > q.line+guardLines {
+			out = append(out, q.held...)
+			delete(g.open, key)
+		}
 	}
-	delete(g.open, key)
-	return q.held
+	if len(out) > 1 {
+		slices.SortStableFunc(out, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+	}
+	return out
 }
 
 // rest lets go of what is still held.
@@ -120,16 +135,24 @@ func (g *guard) rest() []entry {
 		out = append(out, q.held...)
 	}
 	g.open = nil
+	slices.SortStableFunc(out, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
 	return out
 }
+
+// openers begin the lines of request loggers, promptMarks stand before the
+// prompt in them.
+var (
+	openers     = []string{"Receive: obj=", "Finish: obj=", "Received request "}
+	promptMarks = []string{"text=", "prompt: ", "prompt="}
+)
 
 // opensQuotation says whether a request logger's line begins a quoted prompt
 // that does not end in this line.
 func opensQuotation(msg string) (byte, bool) {
-	if !strings.HasPrefix(msg, "Receive: obj=") && !strings.HasPrefix(msg, "Finish: obj=") && !strings.HasPrefix(msg, "Received request ") {
+	if !slices.ContainsFunc(openers, func(w string) bool { return strings.HasPrefix(msg, w) }) {
 		return 0, false
 	}
-	for _, k := range []string{"text=", "prompt: ", "prompt="} {
+	for _, k := range promptMarks {
 		i := strings.Index(msg, k)
 		if i < 0 || i+len(k) >= len(msg) {
 			continue

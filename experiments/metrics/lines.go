@@ -79,6 +79,9 @@ func (s *splitter) emit(terminated bool, f func(line)) {
 // clean removes what is no text: NUL, BOM, terminal control sequences; invalid
 // UTF-8 becomes U+FFFD.
 func clean(b []byte) string {
+	for len(b) > 0 && b[0] == 0 { // a hole, or lines that were left out on the way
+		b = b[1:]
+	}
 	if plainASCII(b) {
 		return string(b)
 	}

@@ -69,6 +69,9 @@ var (
 	vllmWords   = []string{"vllm", "vLLM", "Vllm", "VLLM", "EngineCore"}
 )
 
+// servedMark and postMark are in the access log's line of a served request.
+const servedMark, postMark = `" 200 OK`, `"POST `
+
 // entry shows one entry to the readers; the first that knows it has it, but
 // crash markers are looked for in whatever is no number.
 func (p *pipeline) entry(e *entry) {
@@ -89,7 +92,7 @@ func (p *pipeline) entry(e *entry) {
 	if !p.hintVLLM && containsAny(e.text, vllmWords) {
 		p.hintVLLM = true
 	}
-	if strings.Contains(e.msg, `" 200 OK`) && strings.Contains(e.msg, `"POST `) {
+	if strings.Contains(e.msg, servedMark) && strings.Contains(e.msg, postMark) {
 		p.crash.alive(run, e.stream.base())
 	}
 	p.crash.read(e, run)

@@ -32,6 +32,9 @@ func (t *startTracker) get(s stream) *starts {
 // run is the current start, from 1.
 func (t *startTracker) run(s stream) int { return len(t.get(s).first) }
 
+// startWords are in the banners of a start.
+var startWords = []string{"server_args=ServerArgs(", "vLLM API server version", "LLM engine", "Started server process ["}
+
 // observe looks for the banners of a start.
 func (t *startTracker) observe(e *entry) {
 	switch {

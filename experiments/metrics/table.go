@@ -25,6 +25,12 @@ type tableRow struct {
 }
 
 var (
+	boxWalls   = []string{"│", "┃"}
+	guideWords = []string{"guidellm", "GuideLLM", "Guidellm", "GUIDELLM", "Performance Summary by Benchmark"}
+	tableWords = append([]string{"NVIDIA AIPerf", "NVIDIA GenAI-Perf"}, guideWords...)
+)
+
+var (
 	reParen    = regexp.MustCompile(`\(([^)]*)\)\s*$`)
 	reCellUnit = regexp.MustCompile(`^([-+]?[\d.,]+(?:[eE][-+]?\d+)?)\s*([A-Za-z/]+)?$`)
 )
@@ -37,7 +43,7 @@ func (r *tableReader) read(e *entry, c *collector, run int) bool {
 		r.engine = engineAIPerf
 	case strings.Contains(e.msg, "NVIDIA GenAI-Perf"):
 		r.engine = engineGenAI
-	case strings.Contains(strings.ToLower(e.msg), "guidellm"), strings.Contains(e.msg, "Performance Summary by Benchmark"):
+	case containsAny(e.msg, guideWords):
 		if r.engine == "" {
 			r.engine = engineGuide
 		}

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// traceWord heads every traceback.
+const traceWord = "Traceback (most recent call last):"
+
 // traceback is a Python traceback being read; its lines follow without prefix.
 type traceback struct {
 	headLine  int
@@ -19,14 +22,15 @@ type traceback struct {
 	excLine   int
 	excOff    int64
 	ended     bool
+	last      int  // line of its newest head or frame: text far behind it is not its own
 	request   bool // belongs to one request: the server goes on
 }
 
 // follow keeps the traceback that an entry belongs to, nil when to none.
 func (r *crashReader) follow(e *entry, key stream) *traceback {
 	tb := r.tb[key]
-	if strings.Contains(e.msg, "Traceback (most recent call last):") {
-		next := &traceback{headLine: e.num, headText: e.msg, rank: e.rank}
+	if strings.Contains(e.msg, traceWord) {
+		next := &traceback{headLine: e.num, last: e.num, headText: e.msg, rank: e.rank}
 		before := strings.TrimSpace(e.msg[:strings.Index(e.msg, "Traceback")])
 		next.headFatal = strings.Contains(before, "hit an exception")
 		next.request = strings.Contains(before, "in request") || strings.Contains(before, "ASGI application")
@@ -42,18 +46,23 @@ func (r *crashReader) follow(e *entry, key stream) *traceback {
 	if tb == nil {
 		return nil
 	}
+	if e.num > tb.last+traceLines && !tb.ended || e.num > tb.last+traceLines+traceTail {
+		delete(r.tb, key)
+		return nil
+	}
 	switch {
 	case reChained.MatchString(e.msg):
-		tb.ended = false
+		tb.ended, tb.last = false, e.num
 		tb.excLine = e.num // remember how near the next head must be
 		return tb
 	case tb.ended:
-		if e.msg == "" || e.at != 0 || e.num > tb.excLine+12 {
+		if e.msg == "" || e.at != 0 || e.num > tb.excLine+traceTail {
 			return nil
 		}
 		return tb // text that the exception printed behind its first line
 	}
 	if m := reFrame.FindStringSubmatch(e.msg); m != nil {
+		tb.last = e.num
 		if !inLibrary(m[1]) || tb.file == "" {
 			tb.file = path.Base(m[1])
 			tb.lineNo, _ = strconv.Atoi(m[2])
