@@ -93,7 +93,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		note("?  unknown: with one launch the noise between launches is not known; --rounds 3")
 	}
 	if least, ok := s.leastEffect(); ok {
-		note("vs baseline: ratio of %s; the smallest effect that could be found: %s", s.headline(), least)
+		note("vs baseline: ratio of %s; smallest effect found 8 times in 10: %s", s.headline(), least)
 	}
 	slices.SortFunc(s.labels, func(a, b labelNote) int { return strings.Compare(a.name, b.name) })
 	for _, l := range s.labels {

@@ -147,9 +147,9 @@ func (s *Summary) verdict(order []int, c stats.Comparison) string {
 	case c.Separable == nil:
 		b.WriteString(", not known to be worse after one launch (--rounds 3)")
 	case *c.Separable:
-		fmt.Fprintf(&b, ", separable: %s apart, noise hides up to %s", effect(c.Ratio), percent(c.MinEffect))
+		fmt.Fprintf(&b, ", separable: %s apart; smallest effect found 8 times in 10: %s", effect(c.Ratio), percent(c.MinEffect))
 	default:
-		fmt.Fprintf(&b, ", not separable (~): %s apart, noise hides up to %s", effect(c.Ratio), percent(c.MinEffect))
+		fmt.Fprintf(&b, ", not separable (~): %s apart; smallest effect found 8 times in 10: %s", effect(c.Ratio), percent(c.MinEffect))
 	}
 	return b.String()
 }

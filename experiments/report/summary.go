@@ -75,7 +75,7 @@ type Doubt struct {
 	N         int      `json:"n"`          // rounds when paired, else launches of the side that has fewer
 	Paired    bool     `json:"paired"`     // compared round by round
 	Separable *bool    `json:"separable"`  // nil: launch-to-launch noise is unknown
-	MinEffect *float64 `json:"min_effect"` // the smallest effect that could have been found, as a fraction
+	MinEffect *float64 `json:"min_effect"` // the smallest effect that is found 8 times in 10, as a fraction
 }
 
 type failure struct {

@@ -138,9 +138,12 @@ func (c *Comparison) judge(diff, se, df float64, method string, noise *Noise) {
 	}
 }
 
+// rounding is a difference of logs that sums in another order can make.
+const rounding = 1e-12
+
 // pValue allows for launches that all gave the very same value.
 func pValue(diff, se, df float64) float64 {
-	if diff == 0 {
+	if math.Abs(diff) < rounding {
 		return 1
 	}
 	return twoSided(diff/se, df)
