@@ -43,6 +43,7 @@ SETTINGS, each with its default; ms are nominal milliseconds, before scale
 ` + settingsHelp() + exitStatus(exitOK, exitFailed, exitUsage, exitLocked),
 		Example: `  specrun lab start
   specrun lab start --set sync_cost_ms=4.1
+  specrun lab start --set 'failures=[{"kind":"stale-code"}]'
   specrun lab start --scale 0.05`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,11 +73,16 @@ SETTINGS, each with its default; ms are nominal milliseconds, before scale
 	return c
 }
 
-// settingsHelp lists the settings with default and meaning.
+// settingsHelp lists the settings with default and meaning, and the ways in
+// which a server can go wrong.
 func settingsHelp() string {
 	var b strings.Builder
 	for _, s := range lab.SettingList() {
-		fmt.Fprintf(&b, "  %-18s %-21s %s\n", s.Name, s.Default, s.Help)
+		fmt.Fprintf(&b, "  %-23s %-20s %s\n", s.Name, s.Default, s.Help)
+	}
+	b.WriteString("\nFAILURES, a list of objects with kind, steps (of the launches concerned; none: all)\nand what the kind needs\n")
+	for _, f := range lab.FailureList() {
+		fmt.Fprintf(&b, "  %-17s %s\n  %-17s %s\n", f.Kind, f.Help, "", f.Example)
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

@@ -77,7 +77,7 @@ func StartDaemon(ctx context.Context, o DaemonOptions) (r Running, started bool,
 	}
 	l := layout(dir)
 	if o.Settings != nil {
-		if err := o.Settings.write(l.settings()); err != nil {
+		if err := l.writeSettings(*o.Settings); err != nil {
 			return r, false, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +23,12 @@ import (
 //go:embed all:site
 var site embed.FS
 
-// version is the stand-in's: the release whose shapes it has, marked as not it.
-const version = "0.5.10+lab"
+// The versions of the stand-ins: the releases whose shapes they have, marked as
+// not them.
+const (
+	version      = "0.5.10+lab"
+	torchVersion = "2.9.0+lab"
+)
 
 // PythonError says that no usable interpreter was found for the practice host.
 type PythonError struct {
@@ -61,7 +66,7 @@ func (e environment) sitePackages() string {
 // stamp names what an installed environment was made from.
 func (e environment) stamp() (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%+v\n", e.py)
+	fmt.Fprintf(h, "%+v %+v\n", e.py, packages())
 	err := walkSite(func(name string, data []byte) error {
 		fmt.Fprintf(h, "%s %d\n", name, len(data))
 		h.Write(data)
@@ -116,44 +121,69 @@ func (e environment) create() error {
 	if err := os.WriteFile(filepath.Join(e.dir, "pyvenv.cfg"), []byte(cfg), 0o644); err != nil {
 		return err
 	}
-	return writePackage(e.sitePackages())
+	if err := writePackages(e.sitePackages()); err != nil {
+		return err
+	}
+	return e.writeSecondCopy()
 }
 
-// writePackage writes the embedded files and the dist-info folder that an
-// installer leaves, with the hash of each file.
-func writePackage(dir string) error {
-	info := "sglang-" + version + ".dist-info"
-	files := map[string][]byte{
-		info + "/METADATA": []byte("Metadata-Version: 2.1\nName: sglang\nVersion: " + version +
-			"\nSummary: Stand-in of the specrun practice host, on an emulated device\nRequires-Python: >=3.8\n"),
-		info + "/WHEEL":         []byte("Wheel-Version: 1.0\nGenerator: specrun\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
-		info + "/INSTALLER":     []byte("specrun\n"),
-		info + "/top_level.txt": []byte("sglang\nspecrun_lab\ntorch\n"),
+// packages are what an installer would have put into the environment, with the
+// top-level names that are theirs.
+func packages() []installed {
+	return []installed{
+		{"sglang", version, "Stand-in of the specrun practice host, on an emulated device", []string{"torch"}, []string{"sglang", "specrun_lab"}},
+		{"torch", torchVersion, "Stand-in of the specrun practice host: the calls that a patch makes", nil, []string{"torch"}},
 	}
+}
+
+type installed struct {
+	name, version, summary string
+	requires, top          []string
+}
+
+// writePackages writes the embedded files and the dist-info folders that an
+// installer leaves, with the hash of each file, below dir.
+func writePackages(dir string) error {
+	files := map[string][]byte{}
 	if err := walkSite(func(name string, data []byte) error {
 		files[name] = data
 		return nil
 	}); err != nil {
 		return err
 	}
-	var names []string
-	for name := range files {
-		names = append(names, name)
+	for _, p := range packages() {
+		own := map[string][]byte{}
+		for name, data := range files {
+			if top, _, _ := strings.Cut(name, "/"); slices.Contains(p.top, top) {
+				own[name] = data
+			}
+		}
+		if err := p.write(dir, own); err != nil {
+			return err
+		}
 	}
-	slices.Sort(names)
+	return nil
+}
+
+func (p installed) write(dir string, files map[string][]byte) error {
+	info := p.name + "-" + p.version + ".dist-info"
+	meta := "Metadata-Version: 2.1\nName: " + p.name + "\nVersion: " + p.version + "\nSummary: " + p.summary + "\nRequires-Python: >=3.8\n"
+	for _, other := range p.requires {
+		meta += "Requires-Dist: " + other + "\n"
+	}
+	files[info+"/METADATA"] = []byte(meta)
+	files[info+"/WHEEL"] = []byte("Wheel-Version: 1.0\nGenerator: specrun\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+	files[info+"/INSTALLER"] = []byte("specrun\n")
+	files[info+"/top_level.txt"] = []byte(strings.Join(p.top, "\n") + "\n")
 	var record bytes.Buffer
 	w := csv.NewWriter(&record)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		sum := sha256.Sum256(files[name])
 		hash := "sha256=" + base64.RawURLEncoding.EncodeToString(sum[:])
 		if err := w.Write([]string{name, hash, fmt.Sprint(len(files[name]))}); err != nil {
 			return err
 		}
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+		if err := writeFile(filepath.Join(dir, filepath.FromSlash(name)), files[name]); err != nil {
 			return err
 		}
 	}
@@ -165,6 +195,24 @@ func writePackage(dir string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, filepath.FromSlash(info), "RECORD"), record.Bytes(), 0o644)
+}
+
+// writeSecondCopy writes the engine once more, to where no import looks: what
+// a server with StaleCode runs.
+func (e environment) writeSecondCopy() error {
+	return walkSite(func(name string, data []byte) error {
+		if !strings.HasPrefix(name, "sglang/") {
+			return nil
+		}
+		return writeFile(filepath.Join(e.dir, "second", filepath.FromSlash(name)), data)
+	})
+}
+
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
 }
 
 // check proves that the environment's interpreter finds the package in it, and

@@ -34,6 +34,7 @@ func (l layout) ssh() string      { return l.path("ssh") }
 func (l layout) home() string     { return l.path("home") }
 func (l layout) state() string    { return l.path("state") }
 func (l layout) venv() string     { return l.path("venv") }
+func (l layout) bin() string      { return l.path("bin") }
 
 // mark is the environment entry that all processes of this practice host have,
 // and no others.

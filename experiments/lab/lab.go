@@ -79,6 +79,9 @@ func (l *Lab) start(ctx context.Context, o Options) error {
 	if err := l.prepareSettings(o.Settings); err != nil {
 		return err
 	}
+	if err := writeModels(l.layout.home()); err != nil {
+		return err
+	}
 	e, fresh, err := install(ctx, l.layout.venv(), o.Python)
 	if err != nil {
 		return err
@@ -100,7 +103,10 @@ func (l *Lab) prepareSettings(s *Settings) error {
 	if s != nil {
 		return l.SetSettings(*s)
 	}
-	_, err := ReadSettings(l.layout.settings())
+	kept, err := ReadSettings(l.layout.settings())
+	if err == nil { // of an earlier start, which may have been another version
+		return l.layout.writeSMI(kept)
+	}
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -115,7 +121,7 @@ func (l *Lab) prepareSettings(s *Settings) error {
 // who started it but where programs are.
 func sessionEnv(l layout) map[string]string {
 	return map[string]string{
-		"PATH":      l.path("venv", "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"PATH":      l.bin() + string(os.PathListSeparator) + l.path("venv", "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
 		"HOME":      l.home(),
 		"LC_ALL":    "C.UTF-8",
 		settingsEnv: l.settings(),
@@ -132,7 +138,7 @@ func (l *Lab) Dir() string { return string(l.layout) }
 func (l *Lab) Settings() (Settings, error) { return ReadSettings(l.layout.settings()) }
 
 // SetSettings holds from the next start of a server on.
-func (l *Lab) SetSettings(s Settings) error { return s.write(l.layout.settings()) }
+func (l *Lab) SetSettings(s Settings) error { return l.layout.writeSettings(s) }
 
 // Close ends all sessions and every process that came from one, servers
 // included, and removes the folder if Start made it. Closing again does nothing.

@@ -137,9 +137,13 @@ func TestNoPython(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	dir := newEnvironment(t).sitePackages()
-	text, err := os.ReadFile(filepath.Join(dir, "sglang-"+version+".dist-info", "RECORD"))
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, info := range []string{"sglang-" + version, "torch-" + torchVersion} {
+		record, err := os.ReadFile(filepath.Join(dir, info+".dist-info", "RECORD"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, record...)
 	}
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil {

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -26,7 +25,7 @@ type Setting struct{ Name, Default, Help string }
 func SettingList() []Setting {
 	var list []Setting
 	defaults, err := site.ReadFile("site/specrun_lab/default.json")
-	values := map[string]json.RawMessage{}
+	values := map[string]any{}
 	if err == nil {
 		err = json.Unmarshal(defaults, &values)
 	}
@@ -35,91 +34,96 @@ func SettingList() []Setting {
 	}
 	for f := range reflect.TypeFor[Settings]().Fields() {
 		name := f.Tag.Get("json")
-		list = append(list, Setting{name, strings.ReplaceAll(string(values[name]), " ", ""), settingHelp(name)})
+		text, ok := values[name].(string)
+		if !ok {
+			plain, err := json.Marshal(values[name])
+			if err != nil {
+				panic("the practice host's own settings: " + err.Error())
+			}
+			text = string(plain)
+		}
+		list = append(list, Setting{name, text, settingHelp[name]})
 	}
 	return list
 }
 
-func settingHelp(name string) string {
-	switch name {
-	case "scale":
-		return "factor on every time of the model"
-	case "seed":
-		return "of the noise; 0: other noise each start"
-	case "draft_step_ms":
-		return "each draft step"
-	case "verify_base_ms":
-		return "verify"
-	case "verify_token_ms":
-		return "verify, more for each position"
-	case "extend_ms":
-		return "draft re-extend"
-	case "host_extend_ms":
-		return "host work before the re-extend"
-	case "host_draft_ms":
-		return "host work behind the re-extend"
-	case "host_verify_ms":
-		return "host work behind the draft"
-	case "plain_token_ms":
-		return "a token without speculation"
-	case "plain_host_ms":
-		return "its host work"
-	case "prefill_ms":
-		return "prefill of a request"
-	case "nccl_verify_ms":
-		return "verify, more without NCCL_PROTO=LL"
-	case "nccl_plain_ms":
-		return "the same for a plain token"
-	case "acceptance":
-		return "probability of each draft position"
-	case "sync_cost_ms":
-		return "each synchronize"
-	case "context_slope_pct":
-		return "more verify per 1000 tokens"
-	case "cycle_noise_pct":
-		return "deviation from cycle to cycle"
-	case "launch_noise_pct":
-		return "deviation from start to start"
-	case "behind_ms":
-		return "most that a server may lag"
-	case "load_ms":
-		return "loading of weights"
-	case "failures":
-		return `[{"kind":"crash","steps":2}]: servers that
-                                           fail: crash, never-ready, stall, die`
-	}
-	return ""
+var settingHelp = map[string]string{
+	"scale":                   "factor on every time of the model",
+	"seed":                    "of the noise; 0: other noise each start",
+	"draft_step_ms":           "each draft step",
+	"verify_base_ms":          "verify",
+	"verify_token_ms":         "verify, more for each position",
+	"extend_ms":               "draft re-extend",
+	"host_extend_ms":          "host work before the re-extend",
+	"host_draft_ms":           "host work behind the re-extend",
+	"host_verify_ms":          "host work behind the draft",
+	"plain_token_ms":          "a token without speculation",
+	"plain_host_ms":           "its host work",
+	"prefill_ms":              "prefill of a request",
+	"nccl_verify_ms":          "verify, more without NCCL_PROTO=LL",
+	"nccl_plain_ms":           "the same for a plain token",
+	"acceptance":              "probability of each draft position",
+	"sync_cost_ms":            "each synchronize",
+	"context_slope_pct":       "more verify per 1000 tokens",
+	"plain_context_slope_pct": "the same for a plain token",
+	"batch_request_ms":        "each further request of a batch",
+	"cycle_noise_pct":         "deviation from cycle to cycle",
+	"launch_noise_pct":        "deviation from start to start",
+	"drift_pct_per_launch":    "all times, more with each start",
+	"drift_pct":               "all times, more from some start on",
+	"drift_after_launches":    "starts before drift_pct comes",
+	"behind_ms":               "most that a server may lag",
+	"load_ms":                 "loading of weights",
+	"prefix_cache":            "known prompts are not computed again",
+	"stops": `[{"steps":3,"tokens":52}]: answers
+                                               that end by then`,
+	"gpus":                "cards; 0: no driver",
+	"gpu_name":            "what nvidia-smi says",
+	"gpu_driver":          "the same, its version",
+	"gpu_clock_mhz":       "of a card in use",
+	"gpu_power_w":         "power limit",
+	"gpu_temp_c":          "of a card in use",
+	"throttle_pct":        "of the time with the clock held down",
+	"throttle_slower_pct": "device work then takes more",
+	"throttle_reason":     "why, as nvidia-smi names it",
+	"neighbours": `[{"gpu":0,"mib":9000,"name":"train"}]:
+                                               others on a card while a server runs
+                                               ("always":true: all the time)`,
+	"failures": "servers that go wrong, see below",
 }
 
 // Set changes one setting by its name in the settings file (dashes may stand
-// for underscores): a number, a list of numbers as 0.9,0.8 for acceptance, JSON
-// for failures. On error the settings are as before.
+// for underscores): a number, true or false, a text, a list of numbers as
+// 0.9,0.8 for acceptance, else JSON. On error the settings are as before.
 func (s *Settings) Set(name, value string) error {
 	key := strings.ReplaceAll(name, "-", "_")
-	if !slices.Contains(SettingNames(), key) {
+	at := slices.Index(SettingNames(), key)
+	if at < 0 {
 		return fmt.Errorf("lab setting %q is unknown: there are %s", name, strings.Join(SettingNames(), ", "))
 	}
+	next := *s
+	field := reflect.ValueOf(&next).Elem().Field(at)
 	text := value
-	if key == "acceptance" && !strings.HasPrefix(value, "[") {
+	switch {
+	case field.Kind() == reflect.String && !strings.HasPrefix(value, `"`):
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("lab setting %s: %w", name, err)
+		}
+		text = string(quoted)
+	case key == "acceptance" && !strings.HasPrefix(value, "["):
 		text = "[" + value + "]"
 	}
-	bad := fmt.Errorf("lab setting %s: %q is not a usable value", name, value)
-	if !json.Valid([]byte(text)) { // on its own: what is composed below must not hold a second setting
-		return bad
+	if text == "null" || !json.Valid([]byte(text)) { // on its own: the decoder below reads only the first value
+		return fmt.Errorf("lab setting %s: %q is not a usable value", name, value)
 	}
-	next := *s
-	next.Acceptance, next.Failures = nil, nil // decoding must not write into what s points to
-	d := json.NewDecoder(bytes.NewReader([]byte(fmt.Sprintf("{%q: %s}", key, text))))
+	into := reflect.New(field.Type()) // a new one: decoding must not write into what s points to
+	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&next); err != nil {
-		return bad
+	if err := d.Decode(into.Interface()); err != nil {
+		return fmt.Errorf("lab setting %s: %q is not a usable value: %w", name, value, err)
 	}
-	if key != "acceptance" {
-		next.Acceptance = s.Acceptance
-	}
-	if key != "failures" {
-		next.Failures = s.Failures
-	}
+	field.Set(into.Elem())
 	if err := next.Validate(); err != nil {
 		return err
 	}

@@ -35,39 +35,53 @@ type Settings struct {
 	// before was accepted; the last one stands for all that follow.
 	Acceptance []float64 `json:"acceptance"`
 
-	SyncCost     float64 `json:"sync_cost_ms"`      // of each synchronize, on top of waiting for the device
-	ContextSlope float64 `json:"context_slope_pct"` // percent of verify per 1,000 tokens of sequence
-	CycleNoise   float64 `json:"cycle_noise_pct"`   // standard deviation of one factor per cycle
-	LaunchNoise  float64 `json:"launch_noise_pct"`  // standard deviation of one factor per server start
+	SyncCost     float64 `json:"sync_cost_ms"`            // of each synchronize, on top of waiting for the device
+	ContextSlope float64 `json:"context_slope_pct"`       // percent of verify per 1,000 tokens of sequence
+	PlainSlope   float64 `json:"plain_context_slope_pct"` // the same of a plain token
+	BatchRequest float64 `json:"batch_request_ms"`        // device, per cycle for each request of a batch but the first
+	CycleNoise   float64 `json:"cycle_noise_pct"`         // standard deviation of one factor per cycle
+	LaunchNoise  float64 `json:"launch_noise_pct"`        // standard deviation of one factor per server start
+
+	// Drift of all times with the servers started since the settings were
+	// written: so many percent more with each, and Drift percent more for all
+	// that DriftAfter others went before.
+	DriftEach  float64 `json:"drift_pct_per_launch"`
+	Drift      float64 `json:"drift_pct"`
+	DriftAfter int     `json:"drift_after_launches"`
 
 	// Behind is how far a server may be behind the wall clock before it gives
 	// up catching up and sets its clock anew; it is not scaled. On a machine
 	// with more work than cores a higher value keeps the mean cycle right.
 	Behind float64 `json:"behind_ms"`
 
-	Load     float64   `json:"load_ms"` // loading of weights
+	Load        float64     `json:"load_ms"`      // loading of weights
+	PrefixCache bool        `json:"prefix_cache"` // prompts seen before are not computed again; --disable-radix-cache turns it off
+	Stops       []EarlyStop `json:"stops"`
+
+	// What nvidia-smi says. Without cards it says that there is no driver.
+	Cards       int     `json:"gpus"`
+	CardName    string  `json:"gpu_name"`
+	Driver      string  `json:"gpu_driver"`
+	Clock       float64 `json:"gpu_clock_mhz"` // of a card in use, and the highest
+	Power       float64 `json:"gpu_power_w"`   // limit
+	Temperature float64 `json:"gpu_temp_c"`    // of a card in use
+
+	// Throttle is the part of the time in which the clock of a card in use is
+	// held down; device work then takes ThrottleSlower percent longer, and
+	// nvidia-smi gives ThrottleReason.
+	Throttle       float64     `json:"throttle_pct"`
+	ThrottleSlower float64     `json:"throttle_slower_pct"`
+	ThrottleReason string      `json:"throttle_reason"`
+	Neighbours     []Neighbour `json:"neighbours"`
+
 	Failures []Failure `json:"failures"`
 }
 
-// Failure makes servers go wrong, to practise and to test what happens then.
-type Failure struct {
-	Kind  FailureKind `json:"kind"`
-	Steps *int        `json:"steps,omitempty"` // launches with so many draft steps, 0 without speculation; nil: all
-	// AfterTokens is how many tokens the server puts out before it stalls or
-	// dies, over all requests since its start but those it sends itself.
-	AfterTokens int    `json:"after_tokens"`
-	Message     string `json:"message,omitempty"` // of the exception (crash, die); empty: one about memory or access
+// EarlyStop ends every answer of a launch early, whatever the request asks for.
+type EarlyStop struct {
+	Steps  *int `json:"steps,omitempty"` // launches with so many draft steps, 0 without speculation; nil: all
+	Tokens int  `json:"tokens"`
 }
-
-// FailureKind is one way to go wrong.
-type FailureKind string
-
-const (
-	Crash      FailureKind = "crash"       // an exception while loading
-	NeverReady FailureKind = "never-ready" // hangs while loading, does not listen
-	Stall      FailureKind = "stall"       // no more tokens, still answers HTTP
-	Die        FailureKind = "die"         // an exception in the middle of decoding
-)
 
 // DefaultSettings returns what design and documentation give: 2 steps are best.
 func DefaultSettings() (Settings, error) {
@@ -119,6 +133,9 @@ func (s Settings) Validate() error {
 		{"nccl_verify_ms", s.NCCLVerify, false}, {"nccl_plain_ms", s.NCCLPlain, false},
 		{"sync_cost_ms", s.SyncCost, false}, {"context_slope_pct", s.ContextSlope, false},
 		{"cycle_noise_pct", s.CycleNoise, false}, {"launch_noise_pct", s.LaunchNoise, false},
+		{"plain_context_slope_pct", s.PlainSlope, false}, {"batch_request_ms", s.BatchRequest, false},
+		{"drift_pct_per_launch", s.DriftEach, false}, {"drift_pct", s.Drift, false},
+		{"drift_after_launches", float64(s.DriftAfter), false},
 		{"behind_ms", s.Behind, true}, {"load_ms", s.Load, false},
 	} {
 		if f.v < 0 || math.IsNaN(f.v) || math.IsInf(f.v, 0) || (f.positive && f.v == 0) {
@@ -133,11 +150,17 @@ func (s Settings) Validate() error {
 			return fmt.Errorf("lab setting acceptance: position %d is %v, not a probability", i+1, p)
 		}
 	}
+	for i, stop := range s.Stops {
+		if stop.Tokens < 1 {
+			return fmt.Errorf("lab setting stops: number %d: tokens is %d, not at least 1", i+1, stop.Tokens)
+		}
+	}
+	if err := s.validateCards(); err != nil {
+		return err
+	}
 	for i, f := range s.Failures {
-		switch f.Kind {
-		case Crash, NeverReady, Stall, Die:
-		default:
-			return fmt.Errorf("lab setting failures: number %d: unknown kind %q (crash, never-ready, stall, die)", i+1, f.Kind)
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("lab setting failures: number %d: %w", i+1, err)
 		}
 	}
 	return nil
@@ -186,6 +209,12 @@ func (s Settings) write(path string) error {
 	if s.Failures == nil {
 		s.Failures = []Failure{}
 	}
+	if s.Stops == nil {
+		s.Stops = []EarlyStop{}
+	}
+	if s.Neighbours == nil {
+		s.Neighbours = []Neighbour{}
+	}
 	return writeJSON(path, s)
 }
 
@@ -195,12 +224,21 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	return replaceFile(path, append(text, '\n'), 0o600)
+}
+
+// replaceFile writes the file in one step: who reads it meanwhile has the old
+// or the new one.
+func replaceFile(path string, text []byte, mode os.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(text, '\n'))
+	_, err = tmp.Write(text)
+	if err == nil {
+		err = tmp.Chmod(mode)
+	}
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}

@@ -11,19 +11,29 @@ ENV = "SPECRUN_LAB_SETTINGS"
 
 
 class Settings:
-    """One attribute per key of default.json; an unknown key is an error."""
+    """One attribute per key of default.json; an unknown key is an error.
 
-    def __init__(self, values):
+    directory: where the settings file lies, and with it what launches of one practice host share; None without.
+    steps: draft steps that the flags of this launch ask for, 0 without speculation; set when they are read.
+    """
+
+    def __init__(self, values, directory=None):
         self.__dict__.update(values)
+        self.directory = directory
+        self.steps = 0
 
-    def failure(self, kind, steps):
-        """The failure of this kind that concerns a launch with so many draft steps, or None.
-
-        `steps` is 0 for a launch without speculation; a failure that names no steps concerns all.
-        """
+    def failure(self, kind):
+        """The failure of this kind that concerns this launch, or None; one that names no steps concerns all."""
         for f in self.failures:
-            if f["kind"] == kind and f.get("steps") in (None, steps):
+            if f["kind"] == kind and f.get("steps") in (None, self.steps):
                 return f
+        return None
+
+    def stop_at(self):
+        """Tokens after which every answer of this launch ends; None where none does before its time."""
+        for s in self.stops:
+            if s.get("steps") in (None, self.steps):
+                return s["tokens"]
         return None
 
 
@@ -39,4 +49,4 @@ def load(environ=os.environ):
             if key not in values:
                 raise ValueError("%s: unknown setting %r" % (path, key))
         values.update(given)
-    return Settings(values)
+    return Settings(values, os.path.dirname(os.path.abspath(path)) if path else None)

@@ -1,4 +1,4 @@
-"""Answers: the same prompt gives the same words, with and without speculation."""
+"""Answers: the same prompt gives the same words, with and without speculation, whatever the settings but one."""
 
 _WORDS = (
     "the a this each one more less some kernel cache token batch draft verify stream graph step rank "
@@ -19,9 +19,25 @@ def word(token):
     return _WORDS[token % len(_WORDS)]
 
 
-def words(seed, first, count):
-    """Text of `count` tokens from position `first`, a blank before each but the very first."""
-    return "".join((" " if i else "") + word(token_id(seed, i)) for i in range(first, first + count))
+class Model:
+    """What the model of a launch answers. changed_from: position from which it says other things; None: nowhere."""
+
+    def __init__(self, changed_from=None):
+        self._changed_from = changed_from
+
+    def token_id(self, seed, position):
+        if self._changed_from is not None and position >= self._changed_from:
+            seed ^= 0x5BD1E995
+        return token_id(seed, position)
+
+    def words(self, seed, first, count):
+        """Text of `count` tokens from position `first`, a blank before each but the very first."""
+        return "".join((" " if i else "") + word(self.token_id(seed, i)) for i in range(first, first + count))
+
+
+def of_launch(settings):
+    change = settings.failure("other-output")
+    return Model(change.get("from", 0) if change else None)
 
 
 def answer_length(seed):

@@ -6,6 +6,8 @@ import random
 
 _STR, _INT, _FLOAT = str, int, float
 
+_STEPS = 3  # draft steps where no flag says how many
+
 # name -> (type, default, extra argparse arguments). A type of bool is a bare flag.
 FLAGS = {
     "model-path": (_STR, None, {"required": True}),
@@ -99,8 +101,17 @@ class ServerArgs:
 
     @property
     def draft_steps(self):
-        """Draft steps of a cycle; 0 without speculation."""
-        return self.speculative_num_steps if self.speculative else 0
+        """Draft steps of a cycle, also before `resolve`; 0 without speculation."""
+        if not self.speculative:
+            return 0
+        return _STEPS if self.speculative_num_steps is None else self.speculative_num_steps
+
+    def ignore(self, flag):
+        """Take a flag as if it had not been given. ValueError for one that there is none of, or that must be given."""
+        kind, default, extra = FLAGS.get(flag, (None, None, {"required": True}))
+        if extra.get("required"):
+            raise ValueError("the practice host cannot ignore the flag %r" % flag)
+        setattr(self, flag.replace("-", "_"), default)
 
     def resolve(self, log, environ=os.environ):
         """Fill what the flags left open and correct what the engine does not accept as given."""
@@ -140,7 +151,7 @@ class ServerArgs:
             assert self.speculative_eagle_topk is None and self.speculative_num_draft_tokens is None, (
                 "speculative_num_steps must be set when speculative_eagle_topk or speculative_num_draft_tokens is"
             )
-            self.speculative_num_steps, self.speculative_eagle_topk, self.speculative_num_draft_tokens = 3, 1, 4
+            self.speculative_num_steps, self.speculative_eagle_topk, self.speculative_num_draft_tokens = _STEPS, 1, 4
         if self.speculative_num_steps < 1:
             raise ValueError("speculative_num_steps must be at least 1, got %d" % self.speculative_num_steps)
         if self.speculative_eagle_topk is None:

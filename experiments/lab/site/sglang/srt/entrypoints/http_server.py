@@ -14,6 +14,7 @@ from sglang import __version__
 from sglang.srt.entrypoints import protocol
 from sglang.srt.log import write
 from sglang.srt.managers.tokenizer_manager import Client
+from sglang.srt.metrics.collector import Metrics
 
 _STOP = {signal.SIGTERM, signal.SIGINT}
 # How often a request's thread looks whether its client is still there, and the drain whether it is done.
@@ -21,8 +22,9 @@ _LOOK = 0.2
 _DRAIN = 0.02
 
 
-def serve(server_args, settings, sock, child, log):
+def serve(engine, sock, child, log):
     """Wait for the scheduler, listen, serve until SIGTERM and drain. Returns the exit status."""
+    server_args = engine.args
     me = os.getpid()
     stopping = threading.Event()
 
@@ -39,7 +41,7 @@ def serve(server_args, settings, sock, child, log):
         return 1
     address = (server_args.host, server_args.port)
     try:
-        server = Server(address, server_args, settings, client, log)
+        server = Server(address, engine, client, log)
     except OSError as e:
         write("ERROR:    [Errno %s] error while attempting to bind on address %r: %s\n" % (e.errno, address, e.strerror))
         return 1
@@ -81,9 +83,10 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address, server_args, settings, client, log):
-        self.server_args = server_args
-        self.settings = settings
+    def __init__(self, address, engine, client, log):
+        self.engine = engine
+        self.server_args = engine.args
+        self.metrics = Metrics(engine.args) if engine.args.enable_metrics else None
         self.client = client
         self.log = log
         self.ready = threading.Event()
@@ -110,7 +113,9 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         body["specrun_lab"] = {"simulated": True}
         answer = self.client.ask("info", 2.0)
         if answer is not None:
-            body.update(answer["info"])
+            info = answer["info"]
+            for key in ("internal_states", "specrun_lab"):
+                body[key] = info[key]
         return body
 
 
@@ -142,6 +147,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._json(200, protocol.models(self.server.server_args))
         elif path == "/flush_cache":
             self._flush()
+        elif path == "/metrics" and self.server.metrics is not None:
+            answer = self.server.client.ask("info", 2.0)
+            text = self.server.metrics.text(answer["info"] if answer else None)
+            self._send(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
         else:
             self._json(404, {"detail": "Not Found"})
 
@@ -156,7 +165,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._json(404, {"detail": "Not Found"})
             return
         try:
-            answer = shape(json.loads(body), self.server.server_args)
+            answer = shape(json.loads(body), self.server.engine)
         except (ValueError, TypeError, KeyError, AttributeError) as e:
             self._json(400, protocol.error(e))
             return
@@ -187,7 +196,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _generate(self, answer):
         """Run one request, streaming or not; a client that goes away aborts it."""
         client = self.server.client
-        rid, q = client.submit(answer.seed, answer.prompt_tokens, answer.max_new_tokens, answer.eos)
+        rid, q = client.submit(answer.seed, answer.prompt_tokens, answer.max_new_tokens, answer.eos, answer.prefix)
         answer.started(rid)
         finished = False
         try:
@@ -195,13 +204,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self._start_stream()
             while not finished:
                 try:
-                    tokens, reason, verifies, accepted = q.get(timeout=_LOOK)
+                    out = q.get(timeout=_LOOK)
                 except queue.Empty:
                     if self._client_gone():
                         return
                     continue
-                finished = reason is not None
-                events = answer.add(tokens, reason, verifies, accepted)
+                events = answer.add(*out)
+                finished = answer.reason is not None
+                if self.server.metrics is not None:
+                    self.server.metrics.observe(answer)
                 if answer.stream:
                     self._chunk("".join("data: %s\n\n" % e for e in events))
             if answer.stream:

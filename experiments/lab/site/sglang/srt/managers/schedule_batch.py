@@ -6,14 +6,19 @@ from specrun_lab import text
 
 
 class Req:
-    """One request: `max_new_tokens` bounds its output, `eos` is where the model ends by itself (None: never)."""
+    """One request: `max_new_tokens` bounds its output, `eos` is where the model ends by itself (None: never).
 
-    def __init__(self, rid, seed, prompt_tokens, max_new_tokens, eos):
+    cached_tokens: those of its prompt that a cache has.
+    """
+
+    def __init__(self, rid, seed, prompt_tokens, max_new_tokens, eos, model=text.Model(), cached_tokens=0):
         self.rid = rid
         self.seed = seed
         self.origin_input_len = prompt_tokens
         self.max_new_tokens = max_new_tokens
         self.eos = eos
+        self.model = model
+        self.cached_tokens = cached_tokens
         self.output_ids = []
         self.finished_reason = None
         self.spec_verify_ct = 0
@@ -30,7 +35,7 @@ class Req:
         """Take up to `count` tokens, fewer where the request ends before; returns how many."""
         for taken in range(count):
             position = len(self.output_ids)
-            self.output_ids.append(text.token_id(self.seed, position))
+            self.output_ids.append(self.model.token_id(self.seed, position))
             if self.eos is not None and position + 1 >= self.eos:
                 self.finished_reason = "stop"
             elif position + 1 >= self.max_new_tokens:
@@ -71,6 +76,16 @@ class ScheduleBatch:
     @property
     def seq_lens_sum(self):
         return sum(self._lengths())
+
+    @property
+    def mean_seq_len(self):
+        return self.seq_lens_sum / float(max(1, len(self.reqs)))
+
+    @property
+    def new_token_share(self):
+        """Of the prompts' tokens, those that no cache has."""
+        tokens = sum(r.origin_input_len for r in self.reqs)
+        return 1.0 - sum(r.cached_tokens for r in self.reqs) / float(max(1, tokens))
 
     def batch_size(self):
         return len(self.reqs)

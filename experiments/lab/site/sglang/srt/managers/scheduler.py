@@ -4,13 +4,17 @@ import json
 import select
 import time
 
+from sglang.srt.log import write
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.managers.tp_worker import TpModelWorker
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from specrun_lab import device as lab_device
+from specrun_lab import jit, text
+from specrun_lab.prefix import PrefixCache
 from specrun_lab.timing import Timing
 
 MAX_TOTAL_TOKENS = 796283
+_JIT_MS = 300.0  # where the failure does not say how long the compiler takes
 OWN = "HEALTH_CHECK_"  # begins the ids of requests that nobody sent
 
 
@@ -47,14 +51,17 @@ class Link:
 
 
 class Scheduler:
-    """Prefills first, then decodes all running requests together."""
+    """Prefills first, then decodes all running requests together.
 
-    def __init__(self, server_args, settings, link, log):
+    launch: how many launches of this practice host went before.
+    """
+
+    def __init__(self, server_args, settings, link, log, launch=0):
         self.server_args = server_args
         self.settings = settings
         self.link = link
         self.log = log
-        self.timing = Timing(settings)
+        self.timing = Timing(settings, launch=launch)
         self.device = lab_device.Device(self.timing.sync_cost, settings.behind_ms)
         lab_device.use(self.device)
         self.tp_worker = TpModelWorker(server_args, 0, 0, self.device, self.timing)
@@ -67,6 +74,11 @@ class Scheduler:
                 server_args, 0, 0, self.device, self.timing, settings.acceptance, self.tp_worker
             )
         self.worker = self.draft_worker or self.tp_worker
+        self.model = text.of_launch(settings)
+        self.prefix_cache = None
+        if settings.prefix_cache and not server_args.disable_radix_cache:
+            self.prefix_cache = PrefixCache()
+        self._jit = settings.failure("jit")
         self.waiting = []
         self.batch = ScheduleBatch([], ForwardMode.DECODE)  # the running requests
         self._aborted = set()
@@ -79,6 +91,7 @@ class Scheduler:
 
     def reset_metrics(self):
         self.spec_tokens = self.spec_verifies = 0  # up to the last decode line
+        self.spec_interval = None  # accept length and rate of the last decode line
 
     def _interval(self):
         """Counters of the decode line start again."""
@@ -101,15 +114,22 @@ class Scheduler:
         for m in self.link.receive(wait):
             op = m["op"]
             if op == "add":
-                self.waiting.append(Req(m["rid"], m["seed"], m["prompt_tokens"], m["max_new_tokens"], m["eos"]))
+                self.waiting.append(self._request(m))
             elif op == "abort":
                 self.waiting = [r for r in self.waiting if r.rid != m["rid"]]
                 self._aborted.add(m["rid"])
             elif op == "flush":
                 self.reset_metrics()
+                if self.prefix_cache is not None:
+                    self.prefix_cache.flush()
                 self.link.send({"reply": m["id"]})
             elif op == "info":
                 self.link.send({"reply": m["id"], "info": self.info()})
+
+    def _request(self, m):
+        req = Req(m["rid"], m["seed"], m["prompt_tokens"], m["max_new_tokens"], m["eos"], self.model)
+        req.prefix = m["prefix"]
+        return req
 
     def step(self):
         """One forward: the waiting requests' prefill, else a decode of the running ones."""
@@ -121,6 +141,8 @@ class Scheduler:
             new, self.waiting = self.waiting[:room], self.waiting[room:]
             self._prefill(new)
         elif self.batch.reqs:
+            if self._jit is not None and self.tokens >= self._jit.get("after_tokens", 0):
+                self._compile()
             self._decode()
         if self.device.resets != self._logged_resets:
             self._logged_resets = self.device.resets
@@ -132,12 +154,17 @@ class Scheduler:
     def _prefill(self, reqs):
         self.device.catch_up()
         batch = ScheduleBatch(reqs, ForwardMode.EXTEND)
-        tokens = batch.seq_lens_sum
+        if self.prefix_cache is not None:
+            for r in reqs:
+                r.cached_tokens = self.prefix_cache.match(r.prefix)
+                self.prefix_cache.add(r.prefix)
+        cached = sum(r.cached_tokens for r in reqs)
+        tokens = batch.seq_lens_sum - cached
         self.worker.forward_batch_generation(batch)
         self.log(
-            "Prefill batch, #new-seq: %d, #new-token: %d, #cached-token: 0, token usage: %.2f, #running-req: %d,"
+            "Prefill batch, #new-seq: %d, #new-token: %d, #cached-token: %d, token usage: %.2f, #running-req: %d,"
             " #queue-req: %d, cuda graph: False, input throughput (token/s): 0.00"
-            % (len(reqs), tokens, self._usage(), self.batch.batch_size(), len(self.waiting))
+            % (len(reqs), tokens, cached, self._usage(), self.batch.batch_size(), len(self.waiting))
         )
         self._publish(self._outputs(reqs, [1] * len(reqs)))
         self.batch.reqs = self.batch.reqs + [r for r in reqs if not r.finished()]
@@ -145,7 +172,7 @@ class Scheduler:
     def _decode(self):
         reqs = self.batch.reqs
         before = [len(r.output_ids) for r in reqs]
-        self.timing.begin_cycle()
+        self.timing.begin_cycle(self.device.clock)
         self.worker.forward_batch_generation(self.batch)
         self.device.catch_up()  # nothing, unless the cycle had no wait long enough for what was put off
         new = [len(r.output_ids) - n for r, n in zip(reqs, before)]
@@ -172,7 +199,10 @@ class Scheduler:
         self._receive()
 
     def _outputs(self, reqs, new):
-        return [[r.rid, n, r.finished_reason, r.spec_verify_ct, r.spec_accepted_tokens] for r, n in zip(reqs, new)]
+        return [
+            [r.rid, n, r.finished_reason, r.spec_verify_ct, r.spec_accepted_tokens, r.cached_tokens]
+            for r, n in zip(reqs, new)
+        ]
 
     def _publish(self, out):
         """Send what came out, then imitate the failures that come with tokens."""
@@ -181,14 +211,21 @@ class Scheduler:
         self._fail_by_tokens()
 
     def _fail_by_tokens(self):
-        steps = self.server_args.draft_steps
-        stall = self.settings.failure("stall", steps)
-        if stall and self.tokens >= stall["after_tokens"]:
+        stall = self.settings.failure("stall")
+        if stall and self.tokens >= stall.get("after_tokens", 0):
             while True:  # hung: neither tokens nor log lines, until the other process is gone
                 self.link.receive(wait=True)
-        die = self.settings.failure("die", steps)
-        if die and self.tokens >= die["after_tokens"]:
+        die = self.settings.failure("die")
+        if die and self.tokens >= die.get("after_tokens", 0):
             raise RuntimeError(die.get("message") or "CUDA error: an illegal memory access was encountered (practice)")
+
+    def _compile(self):
+        """A kernel that this launch needs now for the first time; the next launch finds it compiled."""
+        ms, self._jit = (self._jit.get("ms") or _JIT_MS) * self.settings.scale, None
+        name = "practice_decode_steps_%d" % self.server_args.draft_steps
+        if not jit.compiled(name):
+            self.device.catch_up()
+            jit.compile(name, write, lambda: self.device.host(ms))
 
     def _usage(self):
         return sum(r.seqlen for r in self.batch.reqs) / float(MAX_TOTAL_TOKENS)
@@ -202,6 +239,7 @@ class Scheduler:
             self.spec_verifies += self._verifies_in
             accept = self._tokens_in / float(self._verifies_in)
             rate = accept / self.server_args.speculative_num_draft_tokens
+            self.spec_interval = accept, rate
             spec = "accept len: %.2f, accept rate: %.2f, " % (accept, rate)
         self.log(
             "Decode batch, #running-req: %d, #token: %d, token usage: %.2f, %scuda graph: %s,"
@@ -220,14 +258,16 @@ class Scheduler:
 
     def info(self):
         """State for /get_server_info; acceptance moves with the decode lines only, as the engine's does."""
+        reqs = self.batch.reqs
         state = {
             "last_gen_throughput": self.last_gen_throughput,
             "memory_usage": {"weight": 0.0, "kvcache": 0.0, "graph": 0.0, "token_capacity": MAX_TOTAL_TOKENS},
         }
         if self.spec_verifies:
             state["avg_spec_accept_length"] = self.spec_tokens / float(self.spec_verifies)
-        return {
+        info = {
             "internal_states": [state],
+            "load": {"running": len(reqs), "waiting": len(self.waiting), "tokens": sum(r.seqlen for r in reqs)},
             "specrun_lab": {
                 "simulated": True,
                 "cycles": self.cycles,
@@ -235,3 +275,6 @@ class Scheduler:
                 "clock_resets": self.device.resets,
             },
         }
+        if self.spec_interval is not None:
+            info["spec_interval"] = self.spec_interval
+        return info

@@ -8,6 +8,7 @@ import uuid
 
 from sglang.srt.managers.scheduler import OWN
 
+
 class Client:
     """The scheduler as the HTTP threads see it. Safe for concurrent use; one thread of its own reads the socket.
 
@@ -30,10 +31,11 @@ class Client:
     def start(self):
         threading.Thread(target=self._read, name="outputs", daemon=True).start()
 
-    def submit(self, seed, prompt_tokens, max_new_tokens, eos, own=False):
-        """Queue a request; returns its id and the queue of its outputs. `own`: the server's, nobody sent it.
+    def submit(self, seed, prompt_tokens, max_new_tokens, eos, prefix=(), own=False):
+        """Queue a request; returns its id and the queue of its outputs. prefix: the prompt for a prefix cache;
+        own: the server's, nobody sent it.
 
-        Outputs are tuples (tokens, finish reason or None, verify calls, accepted drafts).
+        Outputs are tuples (tokens, finish reason or None, verify calls, accepted drafts, cached prompt tokens).
         """
         rid = (OWN if own else "") + uuid.uuid4().hex
         q = queue.SimpleQueue()
@@ -48,6 +50,7 @@ class Client:
                 "prompt_tokens": prompt_tokens,
                 "max_new_tokens": max_new_tokens,
                 "eos": eos,
+                "prefix": prefix,
             }
         )
         return rid, q
@@ -96,8 +99,8 @@ class Client:
             for line in self._file:
                 message = json.loads(line)
                 if "out" in message:
-                    for rid, tokens, reason, verifies, accepted in message["out"]:
-                        self._put(rid, (tokens, reason, verifies, accepted))
+                    for rid, *out in message["out"]:
+                        self._put(rid, out)
                 else:
                     self._put(message["reply"], message)
         except OSError:

@@ -16,10 +16,10 @@ class TpModelWorker:
     def forward_batch_generation(self, batch):
         """One forward of the batch: each request's next token."""
         if batch.forward_mode.is_extend():
-            self.device.launch(self.timing.prefill())
+            self.device.launch(self.timing.prefill(batch.new_token_share))
         else:
             self.device.host(self.timing.plain_host())
-            self.device.launch(self.timing.plain_device())
+            self.device.launch(self.timing.plain_device(batch.mean_seq_len, batch.batch_size()))
         self.device.read()
         for req in batch.reqs:
             req.append(1)

@@ -59,8 +59,7 @@ class EAGLEWorker(TpModelWorker):
         """Queue the target's forward over all drafts, then wait for what it accepted."""
         self.device.host(self.timing.host_verify())
         batch.forward_mode = ForwardMode.TARGET_VERIFY
-        context = batch.seq_lens_sum / max(1, batch.batch_size())
-        self.device.launch(self.timing.verify(spec_info.draft_token_num, context))
+        self.device.launch(self.timing.verify(spec_info.draft_token_num, batch.mean_seq_len, batch.batch_size()))
         self.device.read()
         batch.forward_mode = ForwardMode.DECODE
         accepted = []
