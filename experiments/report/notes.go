@@ -121,7 +121,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s\n", b.String(), s.Verdict)
+	_, err := fmt.Fprintf(w, "\n%s%s%s\n", b.String(), s.Verdict, s.quotable())
 	return err
 }
 

@@ -81,6 +81,7 @@ func (s *Summary) rank(interleaved bool, data map[string]record.RunData, runs ma
 	for i, row := range s.Cells {
 		_, measured := row.Metrics[s.Objective]
 		switch {
+		case row.Quotable:
 		case row.Failed > 0:
 			failed = append(failed, row.name)
 		case measured:

@@ -13,11 +13,13 @@ import (
 
 // Options bring in what the caller knows and stored results do not.
 type Options struct {
-	Objective  string                                // "" = the one of the plan, else output_throughput
-	Advice     func(label string) string             // what to do about a label; nil = nothing
-	CellLabels func(record.CellFacts) []record.Label // labels that depend on all launches of a cell; nil = none
-	All        bool                                  // of one run, or of two compared: also what says nothing, see WriteRun and WriteDiff
-	LogTail    []string                              // of one failed run: the last lines of its server's log
+	Objective  string                                 // "" = the one of the plan, else output_throughput
+	Advice     func(label string) string              // what to do about a label; nil = nothing
+	CellLabels func(record.CellFacts) []record.Label  // labels that depend on all launches of a cell; nil = none
+	All        bool                                   // of one run, or of two compared: also what says nothing, see WriteRun and WriteDiff
+	Noise      func(host, metric string) *stats.Noise // between launches on the host, as far as remembered; nil = nothing
+	Probe      func(patchSHA, host string) *ProbeLine // the newest probe of a patch on a host, nil = none; nil = none at all
+	LogTail    []string                               // of one failed run: the last lines of its server's log
 }
 
 // Summary is a sweep in numbers.
@@ -49,7 +51,9 @@ type CellRow struct {
 	VsBaseline        map[string]float64     `json:"vs_baseline,omitempty"` // ratios
 	Doubt             map[string]Doubt       `json:"vs_baseline_doubt,omitempty"`
 	Labels            []string               `json:"labels"`
+	Quotable          bool                   `json:"quotable,omitempty"` // measured for quoting, without profiling patches; not ranked
 
+	quoteOf  int // ord of the cell that a quotable row is without its patches
 	cell     record.Cell
 	name     string
 	launches map[string][]stats.Launch // by metric
@@ -121,6 +125,7 @@ func Summarize(v record.SweepView, o Options) *Summary {
 	for i := range s.Cells { // a baseline is known only when all rows are
 		s.note(&s.Cells[i], runs[s.Cells[i].cell.ID], slotOf, v.Data, o)
 	}
+	s.quotes(plan)
 	s.compare(plan.interleaved())
 	s.rank(plan.interleaved(), v.Data, runs)
 	return s
@@ -131,6 +136,12 @@ type plan struct {
 	Objective string `json:"objective"`
 	Order     string `json:"order"`
 	Rounds    int    `json:"rounds"`
+	Quotes    []struct {
+		Of   int `json:"of"`
+		Cell struct {
+			Ord int `json:"ord"`
+		} `json:"cell"`
+	} `json:"quotes"`
 }
 
 // readPlan takes a plan that it cannot read for an empty one: an import has
@@ -165,6 +176,7 @@ func known(objective string, data map[string]record.RunData) string {
 // VaryingParams gives the parameters that tell the cells apart, sorted.
 func VaryingParams(cells []record.Cell) []string {
 	seen := map[string]map[string]bool{}
+	has := map[string]int{}
 	n := 0
 	for _, c := range cells {
 		if c.Baseline {
@@ -176,11 +188,12 @@ func VaryingParams(cells []record.Cell) []string {
 				seen[name] = map[string]bool{}
 			}
 			seen[name][paramText(v)] = true
+			has[name]++
 		}
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		if len(seen[name]) > 1 || n == 1 {
+		if len(seen[name]) > 1 || has[name] < n || n == 1 {
 			out = append(out, name)
 		}
 	}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// What a number of a patch is worth.
+const (
+	worthUse     = "usable"
+	worthNot     = "not usable"
+	worthHint    = "indicative"
+	worthUnknown = "unknown"
+)
+
+// sourceWords name a source of an accept length.
+var sourceWords = map[string]string{"per_request": "the requests themselves", "server_log": "the server's log"}
+
+// agreement is how far two sources of one number may be apart.
+const agreement = 0.05
+
+// judge says which of the patch's numbers may be used, and why.
+func (l *ProbeLine) judge(without, with probeSide) {
+	say := func(name, worth, format string, args ...any) {
+		l.Numbers[name], l.Why[name] = worth, fmt.Sprintf(format, args...)
+	}
+	if l.CycleWith != nil {
+		switch l.Verdict {
+		case Negligible:
+			say("cycle_total", worthUse, "a cycle takes as long as without the patch, within %s", percent(probeTolerance))
+		case Distorts:
+			say("cycle_total", worthNot, "it contains what the patch costs, %s of a cycle without it", percentBeyond(l.Ratio))
+		default:
+			say("cycle_total", worthUnknown, "what the patch costs is not known well enough: more rounds")
+		}
+	}
+	if with.phases() {
+		switch {
+		case l.probe == "sync":
+			say("phases", worthHint, "work of the device, but each phase alone and with its wait: they do not add up to a cycle without the patch")
+		case l.probe == "events" && l.Verdict == Negligible:
+			say("phases", worthUse, "the device's own clock")
+		case l.probe == "events":
+			say("phases", worthHint, "the device's own clock, in cycles that the patch may have changed")
+		default:
+			say("phases", worthHint, "times of the host: work of the device shows where the host waits for it")
+		}
+	}
+	l.judgeAccept(with, say)
+	if claimed, _, ok := with.pick("claimed_throughput", "profiler"); ok {
+		truth, _, known := without.pick("output_throughput", "client")
+		switch {
+		case !known:
+			say("printed_throughput", worthUnknown, "no run without the patch has a speed to compare with")
+		case math.Abs(claimed/truth-1) <= agreement:
+			say("printed_throughput", worthUse, "it prints %s tok/s; the benchmark without the patch has %s", number(claimed, "tok/s"), number(truth, "tok/s"))
+		default:
+			say("printed_throughput", worthNot, "it prints %s tok/s; the benchmark without the patch has %s, %.2f times that", number(claimed, "tok/s"), number(truth, "tok/s"), truth/claimed)
+		}
+	}
+	if _, _, ok := with.pick("output_throughput", "client"); ok {
+		switch l.Verdict {
+		case Negligible:
+			say("output_throughput", worthUse, "what the benchmark measures with the patch is what it measures without")
+		case Distorts:
+			say("output_throughput", worthNot, "the benchmark is slowed by the patch as well: quote a run without it (bench.quotable)")
+		default:
+			say("output_throughput", worthUnknown, "what the patch costs is not known well enough: more rounds")
+		}
+	}
+}
+
+func (l *ProbeLine) judgeAccept(with probeSide, say func(name, worth, format string, args ...any)) {
+	claimed, _, ok := with.pick("claimed_accept_len", "profiler")
+	if !ok {
+		claimed, _, ok = with.pick("accept_len", "profiler")
+	}
+	if !ok {
+		return
+	}
+	truth, source, known := with.pick("accept_len", "per_request", "server_log")
+	switch {
+	case !known:
+		say("accept_len", worthUnknown, "it prints %s, and nothing else counts accepted tokens", number(claimed, "tokens/step"))
+	case math.Abs(claimed/truth-1) <= agreement:
+		say("accept_len", worthUse, "it prints %s, %s has %s", number(claimed, "tokens/step"), sourceWords[source], number(truth, "tokens/step"))
+	case math.Abs(truth-1-claimed) <= agreement*truth:
+		say("accept_len", worthNot, "it prints %s, %s has %s: it leaves the bonus token out", number(claimed, "tokens/step"), sourceWords[source], number(truth, "tokens/step"))
+	default:
+		say("accept_len", worthNot, "it prints %s, %s has %s", number(claimed, "tokens/step"), sourceWords[source], number(truth, "tokens/step"))
+	}
+}
+
+// phases says whether the patch takes a cycle apart.
+func (s probeSide) phases() bool {
+	for name, by := range s.metrics {
+		if strings.HasPrefix(name, "cycle_") && len(by["profiler"]) > 0 && name != "cycle_total" && name != "cycle_other" && name != "cycle_call" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,36 @@
+package report
+
+import "fmt"
+
+// quotes marks the rows that a quotable sweep measured after its planned ones:
+// the best cell without its profiling patches. They are not ranked, since they
+// did not take turns with the others.
+func (s *Summary) quotes(p plan) {
+	for i := range s.Cells {
+		for _, q := range p.Quotes {
+			if s.Cells[i].cell.Ord == q.Cell.Ord {
+				s.Cells[i].Quotable = true
+				s.Cells[i].quoteOf = q.Of
+			}
+		}
+	}
+}
+
+// quotable says what may be quoted, "" when nothing was measured for that.
+func (s *Summary) quotable() string {
+	text := ""
+	for _, row := range s.Cells {
+		m, ok := row.Metrics[s.Objective]
+		if !row.Quotable || !ok {
+			continue
+		}
+		of := row.name
+		for _, r := range s.Cells {
+			if r.cell.Ord == row.quoteOf {
+				of = r.name
+			}
+		}
+		text += fmt.Sprintf("\nquotable: %s %s without profiling patches (%s)", number(m.Median, m.Unit), m.Unit, of)
+	}
+	return text
+}
