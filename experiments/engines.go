@@ -69,10 +69,16 @@ func (k knownEngine) Check(ctx context.Context, client *http.Client, base string
 	if strings.Contains(out.Effective[labKey], "simulated") {
 		out.Simulated = "the server is the practice host's stand-in"
 	}
-	if v := c.Env["SGLANG_SIMULATE_ACC_LEN"]; v != "" && v != "-1" {
-		out.Simulated = "acceptance is simulated (SGLANG_SIMULATE_ACC_LEN=" + v + ")"
-	}
+	out.simulates(c.Env)
 	return out, nil
+}
+
+// simulates takes note of an environment that makes the engine draw acceptance.
+func (c *Checked) simulates(env map[string]string) {
+	if v := env["SGLANG_SIMULATE_ACC_LEN"]; v != "" && v != "-1" {
+		c.Simulated = "acceptance is simulated (SGLANG_SIMULATE_ACC_LEN=" + v + ")"
+		c.AcceptanceSimulated = true
+	}
 }
 
 // CrashIn implements Engine.

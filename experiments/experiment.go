@@ -26,6 +26,7 @@ type PatchRef struct {
 	Version string            `json:"version"`
 	SHA256  string            `json:"sha256"` // of the patch's whole content
 	Probe   string            `json:"probe,omitempty"`
+	Prints  bool              `json:"prints,omitempty"` // rows in the server's log
 	Env     map[string]string `json:"env,omitempty"`
 	Folder  string            `json:"folder,omitempty"` // that it was read from, when its name alone does not lead there
 }

@@ -63,62 +63,6 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	return f.list
 }
 
-// Keys of what identifies the work that was done.
-const (
-	promptsKey = "prompts_sha256"
-	outputsKey = "outputs_sha256"
-)
-
-func (r BenchReport) facts() []record.Fact {
-	var f facts
-	f.add("workload", promptsKey, r.PromptsSHA)
-	f.add("workload", outputsKey, r.OutputsSHA)
-	return f.list
-}
-
-// firsts are the hashes that later runs of a sweep are compared with.
-type firsts struct {
-	prompts string
-	outputs map[string]string // by shape
-}
-
-func (f *firsts) of(c Cell) (prompts, outputs string) { return f.prompts, f.outputs[shape(c)] }
-
-func (f *firsts) note(c Cell, prompts, outputs string) {
-	if f.prompts == "" {
-		f.prompts = prompts
-	}
-	if f.outputs[shape(c)] == "" {
-		f.outputs[shape(c)] = outputs
-	}
-}
-
-func (f *firsts) recall(c Cell, provenance []record.Fact) {
-	var prompts, outputs string
-	for _, p := range provenance {
-		switch p.Key {
-		case promptsKey:
-			prompts = p.Value
-		case outputsKey:
-			outputs = p.Value
-		}
-	}
-	f.note(c, prompts, outputs)
-}
-
-// shape is what decides which tokens greedy decoding gives: the speculative
-// flags and the benchmark.
-func shape(c Cell) string {
-	var b strings.Builder
-	for _, f := range c.Server.Flags {
-		if strings.HasPrefix(f.Name, "speculative-") {
-			fmt.Fprintf(&b, "%s %q\n", f.Name, f.Values)
-		}
-	}
-	fmt.Fprintf(&b, "%+v", c.Bench)
-	return b.String()
-}
-
 type facts struct{ list []record.Fact }
 
 func (f *facts) add(group, key, value string) {

@@ -216,6 +216,9 @@ type Checked struct {
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
 	// Simulated says why the numbers are not real; "" when they are.
 	Simulated string `json:"simulated,omitempty"`
+	// AcceptanceSimulated says that the engine draws how much is accepted: its
+	// text means nothing then.
+	AcceptanceSimulated bool `json:"acceptance_simulated,omitempty"`
 }
 
 // Mismatch is one flag with what was asked and what the server runs with.
@@ -249,6 +252,12 @@ type Window struct {
 	// first run with the same speculative shape; "" when this is that run.
 	PromptsSHA string
 	OutputsSHA string
+	// BaselineRequests are those of the sweep's first baseline run, with their
+	// greedy outputs; nil when there was none yet, or this is it.
+	BaselineRequests []bench.Request
+	// Announced are the patches that said so in the log when the server became
+	// ready, by name, version and the beginning of their hash.
+	Announced []PatchRef
 }
 
 // Collector turns a window into numbers, labels and checks. It is pure.

@@ -40,6 +40,8 @@ type launchFacts struct {
 	Argv    []string          `json:"argv"`
 	Environ map[string]string `json:"environ"` // of the process; secrets redacted
 	Host    []record.Fact     `json:"host"`
+	// Announced are the profilers that the log names by then.
+	Announced []PatchRef `json:"announced,omitempty"`
 }
 
 func (a *attempt) launchSteps() []Step {
@@ -316,7 +318,8 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	if key := checked.Effective["api_key"]; key != "" && key != "null" {
 		checked.Effective["api_key"] = redacted
 	}
-	a.facts = launchFacts{Checked: checked, Argv: a.rec.Argv, Environ: redact(environ, a.cfg.Secrets), Host: facts}
+	checked.simulates(environ) // set by a file or a login shell, too
+	a.facts = launchFacts{Announced: announced(a.tail(ctx)), Checked: checked, Argv: a.rec.Argv, Environ: redact(environ, a.cfg.Secrets), Host: facts}
 	for _, m := range checked.Mismatches {
 		a.progress(stepCheck, PhaseNote, m.String())
 	}

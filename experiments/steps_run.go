@@ -270,8 +270,8 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	if err != nil && !errors.As(err, &gone) {
 		return nil, err // without its log the client's numbers are left
 	}
-	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Alive: true, Warmup: m.warmup}
-	w.PromptsSHA, w.OutputsSHA = a.x.firsts.of(m.cell)
+	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Announced: a.facts.Announced, Alive: true, Warmup: m.warmup}
+	a.x.firsts.fill(&w)
 	data, err := a.x.deps.Collect(w)
 	if err != nil {
 		return nil, fmt.Errorf("read the measurements: %w", err)
@@ -292,6 +292,6 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	if err := a.endRun(ctx, stepRun, record.EventDone, nil, m.planned, run, &data); err != nil {
 		return nil, err
 	}
-	a.x.firsts.note(m.cell, m.report.PromptsSHA, m.report.OutputsSHA)
+	a.x.firsts.note(m.cell, m.report)
 	return map[string]int{"metrics": len(data.Metrics), "samples": len(data.Samples), "labels": len(data.Labels)}, nil
 }

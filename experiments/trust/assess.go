@@ -1,11 +1,8 @@
 package trust
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"specrun/experiments/record"
 )
@@ -26,10 +23,37 @@ type Mismatch struct{ Name, Asked, Effective string }
 
 // Request is what one measured request tells.
 type Request struct {
-	MsPerToken   float64 // its median; NaN when it failed or had a single token
+	// MsPerChunk is the time between two streamed chunks, over the positions that
+	// all requests of the run have: a chunk is what one cycle yields, so neither
+	// acceptance nor length matters. NaN unknown, or failed.
+	MsPerChunk   float64
+	MsSilent     float64 // longest time between two chunks; 0 unknown
+	MsUsual      float64 // and their median
 	PromptTokens int
 	CachedTokens int // -1 unknown
 	Failed       bool
+}
+
+// Warmup is how the server was warmed up.
+type Warmup struct {
+	Judged  bool // else a given number of requests was sent
+	Settled bool
+	Sent    int
+	Spread  float64 // of the last two, a fraction; negative unknown
+}
+
+// Span is a part of the log in which profiler and server both have numbers.
+type Span struct {
+	Profiler, Server float64 // tok/s
+	AcceptLen        float64 // of the profiler there
+	Lines            int     // of the server
+	RequestCycles    int     // of the profiler
+}
+
+// Difference is where greedy outputs first differ from those of the baseline.
+type Difference struct {
+	Same        bool
+	Request, At int // index of the request, character in its output
 }
 
 // Cycles is what the profiler counted in the benchmark window.
@@ -59,41 +83,53 @@ type Input struct {
 	Cycles      *Cycles // nil: no profiler
 	Requests    []Request
 
-	Patches   []string // names of the patches that the server should have loaded
-	PatchLive Answer   // whether a sign of them was seen in the running server
-	Strangers []string // profilers seen in the running server beside them
-	Probe     Probe    // the strongest of all these
+	LogInterval int   // decode cycles per line of the server log; 0 = the usual 40
+	Span        *Span // nil: the same span could not be found in both
+	Warmup      *Warmup
+
+	Patches       []string // names of the patches that the server should have loaded
+	PatchLive     Answer   // whether a sign of them was seen in the running server
+	PatchEvidence string   // what PatchLive rests on
+	Strangers     []string // profilers seen in the running server beside them
+	Profilers     []string // all that printed in the window, with what tells them apart
+	Probe         Probe    // the strongest of all these
 
 	ConfigRead bool // whether the effective configuration could be read
 	Mismatches []Mismatch
 
+	SpeculationSigns []string // what tells that the server speculates
+
 	ServerAlive      Answer // the same process at the end of the benchmark
 	CompiledInWindow Answer // kernels were compiled during the benchmark
+	CompileEvidence  string
 	PromptsSHA       string // of the prompts sent
 	SweepPromptsSHA  string // of the sweep's first run
 	OutputsSHA       string // of the greedy outputs; "" when not greedy
 	ShapeOutputsSHA  string // of the first run of the same speculative shape
 	ClientTokens     int64  // output tokens that the client counted
 	ServerTokens     int64  // and the server; 0 unknown
+	LogCached        int    // prompt tokens from the cache by the server log,
+	LogPrompt        int    // of so many; 0 unknown
 	GPUSamples       int
 	ThrottledSamples int
-	Neighbours       []string // processes not ours on the GPUs
-	PreEdited        []string // target files with that verdict
-	OnController     bool     // the benchmark ran on the controller
+	ThrottleReasons  string
+	Baseline         *Difference // nil: nothing to compare with
+	Neighbours       []string    // processes not ours on the GPUs
+	PreEdited        []string    // target files with that verdict
+	OnController     bool        // the benchmark ran on the controller
 	Imported         bool
 	SimulatedBecause string // "" = real
+	// AcceptanceSimulated says that the engine draws how much is accepted, so that
+	// the text it puts out means nothing.
+	AcceptanceSimulated bool
 }
 
 // Assess applies the rules of the label table and every check to one run.
 // Labels come in the order of the table; a check is always listed, even when it
 // is not checkable.
-func Assess(in Input) ([]record.Label, []record.TrustCheck) {
-	checks := []record.TrustCheck{
-		checkTPOT(in), checkThroughput(in), checkAcceptSources(in), checkAcceptRange(in), checkPhases(in),
-		checkTokens(in), checkRequests(in), checkCycles(in), checkCache(in), checkConfig(in), checkPatch(in),
-		checkAlive(in), checkPrompts(in), checkOutputs(in),
-	}
-	return assign(in), checks
+func Assess(in Input) (labels []record.Label, checks []record.TrustCheck) {
+	checks = all(in)
+	return assign(in, checks), checks
 }
 
 // AssessCell gives the labels that depend on all launches of a cell.
@@ -108,55 +144,6 @@ func AssessCell(c record.CellFacts) []record.Label {
 	if c.BaselineMoved != "" {
 		out = append(out, record.Label{Name: Drift, Reason: c.BaselineMoved})
 	}
-	return out
-}
-
-// assign goes through the rules of the table.
-func assign(in Input) []record.Label {
-	var out []record.Label
-	add := func(when bool, name, format string, args ...any) {
-		if when {
-			out = append(out, record.Label{Name: name, Reason: fmt.Sprintf(format, args...)})
-		}
-	}
-	set := strings.Join(in.Patches, ", ")
-	live := strings.Join(slices.Concat(in.Patches, in.Strangers), ", ")
-	add(in.Probe == ProbeSync, SyncProbe, "patches: %s", live)
-	add(in.Probe == ProbeLight && len(phases(in.Metrics)) > 0, Indicative, "patches: %s", live)
-	if spread := requestSpread(in.Requests); spread > noisySpread {
-		add(true, Noisy, "%s between the slowest and the fastest request", percent(spread))
-	}
-	if c := in.Cycles; c != nil && c.Counted > 0 {
-		add(c.Counted < minCycles, Short, "%d cycles counted", c.Counted)
-		mixed := float64(c.Mixed) / float64(c.Counted)
-		add(mixed > mixedFraction, MixedBatch, "in rows that hold %s of %d cycles", percent(mixed), c.Counted)
-	}
-	if failed, sent := requestFailures(in); failed > 0 {
-		add(true, Partial, "%s of %s requests failed", count(failed), count(sent))
-	}
-	if cached, prompt := cachedTokens(in.Requests); prompt > 0 {
-		add(float64(cached) > cachedFraction*float64(prompt), CacheWarm, "%d of %d prompt tokens cached", cached, prompt)
-	}
-	add(in.CompiledInWindow == Yes, JIT, "kernels were compiled during the benchmark")
-	add(len(in.Mismatches) > 0, ConfigMismatch, "%s", mismatches(in.Mismatches))
-	add(len(in.Patches) > 0 && in.PatchLive != Yes, PatchUnverified, "no sign of %s in the server", set)
-	if in.GPUSamples > 0 {
-		share := float64(in.ThrottledSamples) / float64(in.GPUSamples)
-		add(share > throttledShare, Throttled, "in %d of %d samples", in.ThrottledSamples, in.GPUSamples)
-	}
-	add(in.OnController, Tunnel, "the benchmark ran on the controller")
-	add(len(in.Neighbours) > 0, SharedHost, "%s", strings.Join(in.Neighbours, ", "))
-	_, measured := value(in.Metrics, "cycle_total")
-	add(in.Steps > 0 && !measured, TotalUnknown, "no cycle could be counted")
-	add(len(in.PreEdited) > 0, PreEdited, "%s", strings.Join(in.PreEdited, ", "))
-	add(in.Imported, Imported, "read from a file")
-	add(in.SimulatedBecause != "", Simulated, "%s", in.SimulatedBecause)
-
-	at := map[string]int{}
-	for i, l := range Labels() {
-		at[l.Name] = i
-	}
-	slices.SortStableFunc(out, func(a, b record.Label) int { return cmp.Compare(at[a.Name], at[b.Name]) })
 	return out
 }
 
@@ -182,6 +169,16 @@ func value(ms []record.Metric, name string, sources ...string) (float64, bool) {
 	return math.NaN(), false
 }
 
+// counted is value of one source, with how many readings it rests on.
+func counted(ms []record.Metric, name, source string) (v float64, n int, ok bool) {
+	for _, m := range ms {
+		if m.Name == name && m.Source == source && !math.IsNaN(m.Value) && !math.IsInf(m.Value, 0) {
+			return m.Value, m.N, true
+		}
+	}
+	return math.NaN(), 0, false
+}
+
 // phases gives the phase times, without what is left over.
 func phases(ms []record.Metric) map[string]float64 {
 	out := map[string]float64{}
@@ -191,69 +188,4 @@ func phases(ms []record.Metric) map[string]float64 {
 		}
 	}
 	return out
-}
-
-// requestSpread is the distance of the slowest from the fastest request over
-// their median; NaN for fewer than two requests.
-func requestSpread(rs []Request) float64 {
-	var v []float64
-	for _, r := range rs {
-		if !r.Failed && r.MsPerToken > 0 {
-			v = append(v, r.MsPerToken)
-		}
-	}
-	if len(v) < 2 {
-		return math.NaN()
-	}
-	slices.Sort(v)
-	m := len(v) / 2
-	return (v[len(v)-1] - v[0]) / ((v[m] + v[(len(v)-1)/2]) / 2)
-}
-
-// requestFailures counts by the client's metrics, else by the requests. A
-// negative sent is unknown.
-func requestFailures(in Input) (failed, sent float64) {
-	f, okF := value(in.Metrics, "failed")
-	c, okC := value(in.Metrics, "completed")
-	switch {
-	case okF && okC:
-		return f, f + c
-	case okF:
-		return f, -1
-	case len(in.Requests) == 0:
-		return -1, -1
-	}
-	for _, r := range in.Requests {
-		if r.Failed {
-			failed++
-		}
-	}
-	return failed, float64(len(in.Requests))
-}
-
-// cachedTokens counts over the requests that tell; prompt is 0 when none does.
-func cachedTokens(rs []Request) (cached, prompt int) {
-	for _, r := range rs {
-		if !r.Failed && r.CachedTokens >= 0 {
-			cached, prompt = cached+r.CachedTokens, prompt+r.PromptTokens
-		}
-	}
-	return cached, prompt
-}
-
-func mismatches(ms []Mismatch) string {
-	parts := make([]string, len(ms))
-	for i, m := range ms {
-		parts[i] = fmt.Sprintf("%s: asked %s, is %s", m.Name, m.Asked, m.Effective)
-	}
-	return strings.Join(parts, "; ")
-}
-
-func percent(fraction float64) string { return fmt.Sprintf("%.1f %%", 100*fraction) }
-
-func count(v float64) string {
-	if v < 0 {
-		return "an unknown number of"
-	}
-	return fmt.Sprintf("%.0f", v)
 }

@@ -28,6 +28,7 @@ func ExampleAssess() {
 	}
 	// Output:
 	// sync-probe
+	// disagree
 	// profiler 0.98, server log 2.10: 53.3 % apart, limit 5.0 %; one apart: one of them does not count the bonus token
-	// accept length 0.98, possible is 1 to 4; the bonus token is not counted
+	// accept length 0.98 of the profiler, possible is 1 to 4; the bonus token is not counted
 }

@@ -14,9 +14,12 @@ const (
 	JIT             = "jit"
 	ConfigMismatch  = "config-mismatch"
 	PatchUnverified = "patch-unverified"
+	OutputChanged   = "output-changed"
+	Disagree        = "disagree"
 	Throttled       = "throttled"
 	Drift           = "drift"
 	Tunnel          = "tunnel"
+	Attached        = "attached"
 	SharedHost      = "shared-host"
 	TotalUnknown    = "total-unknown"
 	PreEdited       = "pre-edited"
@@ -28,6 +31,8 @@ const (
 const (
 	minCycles      = 100  // counted cycles
 	noisySpread    = 0.03 // of the requests of one launch
+	silentLeast    = 1000 // ms without a chunk
+	silentTimes    = 20   // usual times between two chunks
 	mixedFraction  = 0.05 // of the cycles
 	cachedFraction = 0.01 // of the prompt tokens
 	throttledShare = 0.05 // of the samples
@@ -54,7 +59,7 @@ func Labels() []Label {
 		{Indicative, "times of phases are launch intervals, not work; TOTAL is not concerned",
 			"phases were measured by a patch with probe: light", "trust TOTAL; profiling-v3 has true phases, with a distorted TOTAL"},
 		{Noisy, "requests of the same launch disagree",
-			"the medians of a launch's requests spread over more than 3 %", "look for other load on the host; measure again"},
+			"time per streamed chunk, over equal positions, spreads over more than 3 % of the median; or a request got nothing for over 1 s and 20 usual gaps; or the automatic warm-up did not settle", "look for other load on the host; measure again"},
 		{Short, "too little was measured for the number of digits shown",
 			"fewer than 100 decode cycles were counted", "more bench.requests or bench.max_tokens"},
 		{Partial, "the load was not the one asked for",
@@ -68,25 +73,31 @@ func Labels() []Label {
 		{CacheWarm, "prompts were answered from the prefix cache",
 			"over 1 % of the prompt tokens were cached", "other prompts or another seed, or a server without prefix cache"},
 		{JIT, "kernels were compiled while it was measured",
-			"the log or the compile caches changed within the benchmark window" + notYet, "measure again: the caches are warm now"},
+			"the log tells of a compilation, or the compile caches changed, within the benchmark window", "measure again: the caches are warm now"},
 		{ConfigMismatch, "the server runs with other settings than asked for",
-			"the effective configuration differs from the flags", "see which with specrun show"},
+			"the effective configuration differs from the flags, a patch that was not asked for is at work, or a baseline speculates", "see which with specrun show"},
 		{PatchUnverified, "it is not proved that the server loaded the patches",
-			"no sign of a patch in the running server", "see specrun status; restart the server"},
+			"no row of a patch in the benchmark, and no word of it when the server became ready", "see specrun status; restart the server"},
+		{OutputChanged, "a change that should only concern speed changed the text",
+			"greedy output differs from that of the sweep's first run with the same speculative flags and benchmark", "compare the outputs in bench.json; do not call it faster"},
+		{Disagree, "two measurements of the same thing differ: one of them is wrong",
+			"a check that compares two measurements failed; the reason names it", "believe the client's numbers; see the checks with specrun show"},
 		{Throttled, "the GPU lowered its clocks",
-			"a power or thermal reason in over 5 % of the samples" + notYet, "cooling, power limit, or fewer neighbours"},
+			"a power, thermal or hardware reason in over 5 % of the readings", "cooling, power limit, or fewer neighbours"},
 		{Drift, "the host changed during the sweep",
 			"the baseline moved between the earlier and the later rounds by more than the interval of that difference; 4 rounds or more", "more rounds, interleaved"},
 		{Tunnel, "client times include the connection to the host",
 			"the benchmark ran on the controller", "bench.where: host"},
+		{Attached, "specrun did not start the server: its command line is not known for sure",
+			"the runs were made on a server that was running already" + notYet, "let specrun start the server"},
 		{SharedHost, "others used the GPUs at the same time",
-			"a process that is not ours held GPU memory" + notYet, "ask for the machine alone"},
+			"a process that is not the server's held GPU memory during the benchmark", "ask for the machine alone"},
 		{TotalUnknown, "there is no cycle time",
 			"speculation was on and no cycle could be counted", "apply a profiling patch; longer outputs"},
 		{PreEdited, "the engine's files differ from the release, and not by specrun",
 			"a target file had the verdict pre-edited", "specrun status names the file"},
 		{Imported, "specrun did not measure this",
-			"the run was read from a file" + notYet, "compare with care: its provenance is unknown"},
+			"the run was read from a file", "compare with care: its provenance is unknown"},
 		{Simulated, "not a real model on a real GPU",
 			"the practice host, or an acceptance length set by the engine", "for trying specrun only"},
 	}

@@ -21,14 +21,17 @@ func good() Input {
 	return Input{
 		Concurrency: 1, Steps: 2,
 		Metrics: []record.Metric{
-			metric("cycle_total", "profiler", 20.1), metric("accept_len", "profiler", 1.874), metric("accept_len", "server_log", 1.88),
-			metric("tpot_mean", "client", 10.73), metric("gen_throughput", "server_log", 93.0),
+			metric("cycle_total", "profiler", 20.1), metric("accept_len", "profiler", 1.874), {Name: "accept_len", Source: "server_log", Value: 1.88, N: 50},
+			metric("tpot_mean", "client", 10.73), {Name: "gen_throughput", Source: "server_log", Value: 93.0, N: 50},
 			metric("cycle_draft", "profiler", 1.4), metric("cycle_verify", "profiler", 18.0), metric("cycle_extend", "profiler", 0.7),
 			metric("completed", "client", 3), metric("failed", "client", 0),
+			metric("steady_throughput", "client", 93.2), {Name: "accept_len", Source: "per_request", Value: 1.872, N: 534}, metric("claimed_accept_len", "profiler", 1.874),
 		},
 		Cycles:   &Cycles{Counted: 100, Mixed: 5, MeanBatch: 1},
-		Requests: []Request{{MsPerToken: 10.0, PromptTokens: 100, CachedTokens: 1}, {MsPerToken: 10.1, PromptTokens: 100, CachedTokens: 1}, {MsPerToken: 10.3, PromptTokens: 100, CachedTokens: 1}},
+		Requests: []Request{{MsPerChunk: 10.0, PromptTokens: 100, CachedTokens: 1}, {MsPerChunk: 10.1, PromptTokens: 100, CachedTokens: 1}, {MsPerChunk: 10.3, PromptTokens: 100, CachedTokens: 1}},
 		Patches:  []string{"profiling-v5"}, PatchLive: Yes, Probe: ProbeEvents,
+		SpeculationSigns: []string{"speculative_algorithm is EAGLE3"}, Profilers: []string{"profiling-v5 1 (content abc)"},
+		Warmup: &Warmup{Judged: true, Settled: true, Sent: 3, Spread: 0.02}, Baseline: &Difference{Same: true},
 		ConfigRead: true, ServerAlive: Yes, CompiledInWindow: No,
 		PromptsSHA: "p", SweepPromptsSHA: "p", OutputsSHA: "o", ShapeOutputsSHA: "o",
 		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5,
@@ -39,9 +42,23 @@ func good() Input {
 func with(in Input, name, source string, v float64) Input {
 	ms := slices.DeleteFunc(slices.Clone(in.Metrics), func(m record.Metric) bool { return m.Name == name && m.Source == source })
 	if !math.IsNaN(v) {
-		ms = append(ms, metric(name, source, v))
+		m := metric(name, source, v)
+		m.N = 50
+		ms = append(ms, m)
 	}
 	in.Metrics = ms
+	return in
+}
+
+// baseline is a run without speculation.
+func baseline(in Input) Input {
+	in.Steps, in.SpeculationSigns, in.Cycles, in.Profilers, in.Patches, in.Probe, in.Baseline = 0, nil, nil, nil, nil, "", nil
+	for _, name := range []string{"cycle_total", "cycle_draft", "cycle_verify", "cycle_extend", "claimed_accept_len"} {
+		in = with(in, name, "profiler", math.NaN())
+	}
+	for _, source := range []string{"profiler", "server_log", "per_request"} {
+		in = with(in, "accept_len", source, math.NaN())
+	}
 	return in
 }
 
@@ -82,9 +99,14 @@ func TestAssess_Labels(t *testing.T) {
 				*in = with(*in, p, "profiler", nan)
 			}
 		}, nil, ""},
-		{"requests disagree", func(in *Input) { in.Requests[2].MsPerToken = 10.31 }, []string{Noisy}, "3.1 %"},
-		{"a failed request's time does not count", func(in *Input) { in.Requests[2].MsPerToken = 99; in.Requests[2].Failed = true }, nil, ""},
+		{"requests disagree", func(in *Input) { in.Requests[2].MsPerChunk = 10.31 }, []string{Noisy}, "3.1 %"},
+		{"a failed request's time does not count", func(in *Input) { in.Requests[2].MsPerChunk = 99; in.Requests[2].Failed = true }, nil, ""},
 		{"one request cannot disagree", func(in *Input) { in.Requests = in.Requests[:1] }, nil, ""},
+		{"a silence of over a second", func(in *Input) { in.Requests[1].MsSilent, in.Requests[1].MsUsual = 1001, 20 }, []string{Noisy}, "request 1 got nothing for 1.0 s"},
+		{"a silence of a second", func(in *Input) { in.Requests[1].MsSilent, in.Requests[1].MsUsual = 1000, 20 }, nil, ""},
+		{"a silence usual there", func(in *Input) { in.Requests[1].MsSilent, in.Requests[1].MsUsual = 2000, 100 }, nil, ""},
+		{"no warm-up settled", func(in *Input) { in.Warmup = &Warmup{Judged: true, Sent: 5, Spread: 0.031} }, []string{Noisy}, "did not settle in 5 requests: the last two are 3.1 % apart"},
+		{"a warm-up that was not judged", func(in *Input) { in.Warmup = &Warmup{Sent: 1, Spread: -1} }, nil, ""},
 		{"99 cycles", func(in *Input) { in.Cycles.Counted, in.Cycles.Mixed = 99, 0 }, []string{Short}, "99 cycles"},
 		{"6 of 100 cycles mixed", func(in *Input) { in.Cycles.Mixed = 6 }, []string{MixedBatch}, "6.0 %"},
 		{"a failure by the client's count", func(in *Input) { *in = with(*in, "failed", "client", 1) }, []string{Partial}, "1 of 4"},
@@ -98,7 +120,20 @@ func TestAssess_Labels(t *testing.T) {
 				in.Requests[i].CachedTokens = -1
 			}
 		}, nil, ""},
-		{"compiled", func(in *Input) { in.CompiledInWindow = Yes }, []string{JIT}, ""},
+		{"cached by the log", func(in *Input) {
+			for i := range in.Requests {
+				in.Requests[i].CachedTokens = -1
+			}
+			in.LogCached, in.LogPrompt = 4, 300
+		}, []string{CacheWarm}, "4 of 300 prompt tokens cached, by the server log"},
+		{"compiled", func(in *Input) { in.CompiledInWindow, in.CompileEvidence = Yes, "files came to ~/.cache/x" }, []string{JIT}, "~/.cache/x"},
+		{"a baseline that speculates", func(in *Input) { *in = baseline(*in); in.SpeculationSigns = []string{"accept length 1.87"} }, []string{ConfigMismatch}, "the baseline speculates: accept length 1.87"},
+		{"other text", func(in *Input) { in.OutputsSHA = "q" }, []string{OutputChanged}, ""},
+		{"other text on the practice host", func(in *Input) { in.OutputsSHA, in.SimulatedBecause = "q", "practice host" }, []string{OutputChanged, Simulated}, ""},
+		{"other text where acceptance is drawn", func(in *Input) { in.OutputsSHA, in.AcceptanceSimulated = "q", true }, nil, ""},
+		{"two measurements differ", func(in *Input) { *in = with(*in, "gen_throughput", "server_log", 80) }, []string{Disagree}, CheckThroughput},
+		{"a claim that the benchmark contradicts", func(in *Input) { *in = with(*in, "claimed_accept_len", "profiler", 0.874) }, []string{Disagree}, CheckClaim},
+		{"a check of one thing fails", func(in *Input) { in.ServerAlive = No }, nil, ""},
 		{"mismatch", func(in *Input) { in.Mismatches = []Mismatch{{"tp-size", "8", "4"}, {"a", "1", "2"}} }, []string{ConfigMismatch}, "tp-size: asked 8, is 4; a: asked 1, is 2"},
 		{"patch not seen", func(in *Input) { in.PatchLive = Unknown }, []string{PatchUnverified}, "profiling-v5"},
 		{"patch not there", func(in *Input) { in.PatchLive = No }, []string{PatchUnverified}, "profiling-v5"},
@@ -107,7 +142,7 @@ func TestAssess_Labels(t *testing.T) {
 		{"tunnel", func(in *Input) { in.OnController = true }, []string{Tunnel}, ""},
 		{"neighbours", func(in *Input) { in.Neighbours = []string{"pid 7 of anna"} }, []string{SharedHost}, "pid 7 of anna"},
 		{"no TOTAL", func(in *Input) { *in = with(*in, "cycle_total", "profiler", nan) }, []string{TotalUnknown}, ""},
-		{"no TOTAL without speculation", func(in *Input) { in.Steps = 0; *in = with(*in, "cycle_total", "profiler", nan) }, nil, ""},
+		{"no TOTAL without speculation", func(in *Input) { *in = baseline(*in) }, nil, ""},
 		{"TOTAL printed as NaN", func(in *Input) { in.Metrics[0].Value = nan }, []string{TotalUnknown}, ""},
 		{"pre-edited", func(in *Input) { in.PreEdited = []string{"/x/eagle_worker.py"} }, []string{PreEdited}, "/x/eagle_worker.py"},
 		{"several, in the order of the table", func(in *Input) {
@@ -156,7 +191,9 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckTPOT, "no TPOT", set("tpot_mean", "client", nan), record.NotCheckable, "no tpot"},
 		{CheckTPOT, "the ratio of sums goes first", set("tpot", "client", 12), record.Fail, "12.00 ms"},
 		{CheckTPOT, "no accept length", func(in *Input) {
-			*in = with(with(*in, "accept_len", "profiler", nan), "accept_len", "server_log", nan)
+			for _, source := range []string{"profiler", "server_log", "per_request"} {
+				*in = with(*in, "accept_len", source, nan)
+			}
 		}, record.NotCheckable, "no accept_len"},
 		{CheckThroughput, "batch of 4", func(in *Input) {
 			in.Cycles.MeanBatch = 4
@@ -166,11 +203,53 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckThroughput, "no profiler", func(in *Input) { in.Cycles = nil }, record.NotCheckable, ""},
 		// The story: drafts counted without the bonus.
 		{CheckAcceptSources, "bonus", set("accept_len", "profiler", 0.88), record.Fail, "does not count the bonus token"},
-		{CheckAcceptSources, "other", set("accept_len", "profiler", 1.5), record.Fail, "limit 5.0 %"},
-		{CheckAcceptSources, "one source", set("accept_len", "server_log", nan), record.NotCheckable, "another source"},
-		{CheckAcceptSources, "requests instead", func(in *Input) {
-			*in = with(with(*in, "accept_len", "server_log", nan), "accept_len", "per_request", 1.87)
-		}, record.Pass, "requests 1.87"},
+		{CheckAcceptSources, "other", func(in *Input) { in.Cycles.Counted = 530; *in = with(*in, "accept_len", "profiler", 1.78) }, record.Fail, "5.3 % apart, limit 5.0 %"},
+		{CheckAcceptSources, "other, of 100 cycles of 534", set("accept_len", "profiler", 1.5), record.Fail, "limit 9.5 %"},
+		{CheckAcceptSources, "one source", func(in *Input) {
+			*in = with(with(*in, "accept_len", "server_log", nan), "accept_len", "per_request", nan)
+		}, record.NotCheckable, "only the profiler"},
+		{CheckAcceptSources, "requests instead", set("accept_len", "server_log", nan), record.Pass, "requests 1.87"},
+		{CheckAcceptSources, "the log is the odd one", set("accept_len", "server_log", 1.7), record.Fail, "server log 1.70"},
+		{CheckAcceptSources, "the requests are the odd one", set("accept_len", "per_request", 1.7), record.Fail, "server log 1.88, requests 1.70"},
+		{CheckAcceptSources, "a few lines of the log may differ", func(in *Input) {
+			in.Metrics = append(with(*in, "accept_len", "server_log", nan).Metrics, record.Metric{Name: "accept_len", Source: "server_log", Value: 1.7, N: 2})
+		}, record.Pass, "limit 11.6 %"},
+		{CheckAcceptSources, "but not by a token", func(in *Input) {
+			in.Metrics = append(with(*in, "accept_len", "server_log", nan).Metrics, record.Metric{Name: "accept_len", Source: "server_log", Value: 2.874, N: 2})
+		}, record.Fail, "does not count the bonus token"},
+		{CheckThroughput, "over one span", func(in *Input) {
+			in.Span = &Span{Profiler: 80, Server: 81, AcceptLen: 1.874, Lines: 40, RequestCycles: 1500}
+		}, record.Pass, "profiler 80.0 tok/s, server log 81.0"},
+		{CheckThroughput, "over one span, apart", func(in *Input) {
+			in.Span = &Span{Profiler: 80, Server: 93, AcceptLen: 1.874, Lines: 40, RequestCycles: 1500}
+		}, record.Fail, ""},
+		{CheckSteady, "5 % off passes", set("steady_throughput", "client", 93.2*0.9505), record.Pass, "5.0 %"},
+		{CheckSteady, "more fails", set("steady_throughput", "client", 93.2*0.945), record.Fail, "profiler 93.2"},
+		{CheckSteady, "none", set("steady_throughput", "client", nan), record.NotCheckable, "no steady"},
+		{CheckSteady, "a baseline by the log", func(in *Input) { *in = baseline(*in) }, record.Pass, "server log 93.0"},
+		{CheckSteady, "a batch without a profiler", func(in *Input) { in.Cycles, in.Concurrency = nil, 4 }, record.NotCheckable, "batch is unknown"},
+		{CheckClaim, "the story", func(in *Input) {
+			*in = with(with(*in, "claimed_accept_len", "profiler", 0.874), "claimed_throughput", "profiler", 43.5)
+		}, record.Fail, "43.5 -> 93.2 tok/s: x2.14 = x2.14 (accept length 0.874 does not count the bonus token: 1.872)"},
+		{CheckClaim, "5 % off passes", set("claimed_throughput", "profiler", 93.2*0.9505), record.Pass, "profiler 88.6 tok/s"},
+		{CheckClaim, "a slow claim at the right accept length", set("claimed_throughput", "profiler", 80), record.Fail, "not explained"},
+		{CheckClaim, "no claim", set("claimed_accept_len", "profiler", nan), record.NotCheckable, "states no speed"},
+		{CheckClaim, "no benchmark", set("tpot_mean", "client", nan), record.NotCheckable, "benchmark"},
+		{CheckSpeculation, "a baseline without a sign", func(in *Input) { *in = baseline(*in) }, record.Pass, "none asked"},
+		{CheckSpeculation, "a baseline that speculates", func(in *Input) { *in = baseline(*in); in.SpeculationSigns = []string{"x"} }, record.Fail, "asked for none, but: x"},
+		{CheckSpeculation, "a silent baseline", func(in *Input) { *in = baseline(*in); in.ConfigRead = false }, record.NotCheckable, ""},
+		{CheckSpeculation, "no sign where it was asked for", func(in *Input) { in.SpeculationSigns = nil }, record.NotCheckable, ""},
+		{CheckOneProfiler, "two", func(in *Input) { in.Profilers = append(in.Profilers, "profiling-v5 2 (content def)") }, record.Fail, "content def"},
+		{CheckOneProfiler, "none", func(in *Input) { in.Profilers = nil }, record.NotCheckable, "no profiler"},
+		{CheckClocks, "6 of 100", func(in *Input) { in.ThrottledSamples, in.ThrottleReasons = 6, "power 6%" }, record.Fail, "6 of 100 readings: power 6%"},
+		{CheckClocks, "5 of 100", func(*Input) {}, record.Pass, "5 of 100"},
+		{CheckClocks, "no readings", func(in *Input) { in.GPUSamples = 0 }, record.NotCheckable, ""},
+		{CheckCompile, "compiled", func(in *Input) { in.CompiledInWindow, in.CompileEvidence = Yes, "nvcc ran" }, record.Fail, "nvcc ran"},
+		{CheckCompile, "unknown", func(in *Input) { in.CompiledInWindow = Unknown }, record.NotCheckable, ""},
+		{CheckBaseline, "parts", func(in *Input) { in.Baseline = &Difference{Request: 2, At: 812} }, record.NotCheckable, "request 2 differs from the baseline's from character 812"},
+		{CheckBaseline, "none", func(in *Input) { in.Baseline = nil }, record.NotCheckable, "no greedy outputs"},
+		{CheckBaseline, "itself", func(in *Input) { *in = baseline(*in) }, record.NotCheckable, "this is a baseline"},
+		{CheckAcceptRange, "below 1 by the log", set("accept_len", "server_log", 0.98), record.Fail, "0.98 of the server log"},
 		{CheckAcceptRange, "below 1", set("accept_len", "profiler", 0.98), record.Fail, "bonus token is not counted"},
 		{CheckAcceptRange, "nothing accepted", set("accept_len", "profiler", 1), record.Pass, ""},
 		{CheckAcceptRange, "all accepted", set("accept_len", "profiler", 3), record.Pass, ""},
@@ -181,6 +260,7 @@ func TestAssess_Checks(t *testing.T) {
 		}, record.NotCheckable, "no phases"},
 		{CheckTokens, "1 % off passes", func(in *Input) { in.ServerTokens = 1010 }, record.Pass, "server 1010"},
 		{CheckTokens, "foreign traffic", func(in *Input) { in.ServerTokens = 2000 }, record.Fail, "50.0 %"},
+		{CheckTokens, "after a failure", func(in *Input) { in.ServerTokens = 2000; *in = with(*in, "failed", "client", 1) }, record.NotCheckable, "failed requests"},
 		{CheckTokens, "unknown", func(in *Input) { in.ServerTokens = 0 }, record.NotCheckable, "no tokens of the server"},
 		{CheckRequests, "one failed", set("failed", "client", 1), record.Fail, "3 of 4"},
 		{CheckRequests, "failures, but not of how many", func(in *Input) {
@@ -201,7 +281,8 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckPrompts, "others", func(in *Input) { in.PromptsSHA = "q" }, record.Fail, "other prompts"},
 		{CheckPrompts, "first run", func(in *Input) { in.SweepPromptsSHA = "" }, record.NotCheckable, ""},
 		{CheckOutputs, "others", func(in *Input) { in.OutputsSHA = "q" }, record.Fail, "other greedy outputs"},
-		{CheckOutputs, "simulated", func(in *Input) { in.SimulatedBecause = "practice host" }, record.NotCheckable, "simulated"},
+		{CheckOutputs, "acceptance drawn", func(in *Input) { in.OutputsSHA, in.AcceptanceSimulated = "q", true }, record.NotCheckable, "simulates"},
+		{CheckOutputs, "on the practice host", func(in *Input) { in.OutputsSHA, in.SimulatedBecause = "q", "practice host" }, record.Fail, "other greedy outputs"},
 	} {
 		in := good()
 		tc.change(&in)
@@ -246,7 +327,7 @@ func TestLabels_ThoseThatAreNeverGivenSaySo(t *testing.T) {
 			silent = append(silent, l.Name)
 		}
 	}
-	if want := []string{JIT, Throttled, SharedHost, Imported}; !cmp.Equal(silent, want) {
+	if want := []string{Attached}; !cmp.Equal(silent, want) {
 		t.Errorf("never given: %v", silent)
 	}
 }
@@ -259,7 +340,7 @@ func TestLabels_TableIsWhole(t *testing.T) {
 		}
 		seen[l.Name] = true
 	}
-	if len(seen) != 20 || Advice("no such label") != "" {
+	if len(seen) != 23 || Advice("no such label") != "" {
 		t.Errorf("%d labels", len(seen))
 	}
 }

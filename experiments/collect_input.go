@@ -1,0 +1,273 @@
+package experiments
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"specrun/deploy"
+	"specrun/experiments/bench"
+	"specrun/experiments/metrics"
+	"specrun/experiments/record"
+	"specrun/experiments/trust"
+)
+
+// sights is what a window shows beside its numbers.
+type sights struct {
+	rows    []metrics.ProfilerRow // all inside the benchmark, ramp and drain too
+	decode  []metrics.DecodeLine
+	prefill []metrics.PrefillLine
+	window  metrics.Window
+}
+
+// trustInput puts together what package trust judges.
+func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric, seen sights) trust.Input {
+	asked := w.Cell.Server.Patches
+	strangers := strangersIn(asked, seen.rows)
+	in := trust.Input{
+		Concurrency: w.Cell.Bench.Concurrency, Steps: stepsOf(w.Cell, w.Checked.Effective), Metrics: ms,
+		Span: sameSpan(s.Rows, seen.decode, seen.window), Probe: strongest(slices.Concat(asked, strangers)), Profilers: profilersIn(seen.rows),
+		ConfigRead: len(w.Checked.Effective) > 0, ServerAlive: trust.No,
+		PromptsSHA: r.PromptsSHA, SweepPromptsSHA: firstOf(w.PromptsSHA, r.PromptsSHA),
+		OnController: w.Cell.Bench.Where == "controller", SimulatedBecause: w.Checked.Simulated, AcceptanceSimulated: w.Checked.AcceptanceSimulated,
+		GPUSamples: len(r.GPU), ThrottleReasons: r.ThrottleReasons(),
+	}
+	in.PatchLive, in.PatchEvidence = patchLive(w.Patches.Patches, seen.rows, w.Announced, leastCycles(r, w.Cell.Bench.Concurrency))
+	in.LogInterval, _ = strconv.Atoi(w.Checked.Effective["decode_log_interval"])
+	in.LogCached, in.LogPrompt = metrics.CachedTokens(seen.prefill, seen.window)
+	in.ThrottledSamples, _ = r.Throttled()
+	in.CompiledInWindow, in.CompileEvidence = compiledIn(w.Log, r)
+	if in.Steps > 0 || !asksSpeculation(w.Cell.Server) {
+		in.SpeculationSigns = speculationSigns(w.Checked.Effective, r, ms, s.Cycles)
+	}
+	if w.Alive {
+		in.ServerAlive = trust.Yes
+	}
+	if u := w.Warmup; u != nil {
+		in.Warmup = &trust.Warmup{Judged: u.Auto, Settled: u.Settled, Sent: u.Sent, Spread: u.Spread}
+	}
+	if w.Cell.Bench.Temperature == 0 {
+		in.OutputsSHA, in.ShapeOutputsSHA = r.OutputsSHA, firstOf(w.OutputsSHA, r.OutputsSHA)
+		in.Baseline = againstBaseline(r.Requests, w.BaselineRequests)
+	}
+	for _, p := range asked {
+		in.Patches = append(in.Patches, p.Name)
+	}
+	for _, p := range strangers {
+		in.Strangers = append(in.Strangers, p.Name)
+		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: "patches", Asked: namesOf(asked), Effective: "also " + patchContent(p)})
+	}
+	if found := deployedOtherwise(asked, w.Patches); found != "" {
+		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: "patches", Asked: namesOf(asked), Effective: found})
+	}
+	for _, m := range w.Checked.Mismatches {
+		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: m.Flag, Asked: m.Asked, Effective: m.Effective})
+	}
+	for _, f := range w.Patches.Files {
+		// What it was before is the question: once patched, its verdict is patched.
+		if f.Verdict == string(deploy.PreEdited) || f.PristineVerdict == string(deploy.PreEdited) {
+			in.PreEdited = append(in.PreEdited, f.Path)
+		}
+	}
+	for _, p := range r.Neighbours {
+		in.Neighbours = append(in.Neighbours, p.String())
+	}
+	in.Requests = trustRequests(r.Requests)
+	for _, q := range r.Requests {
+		if q.Error == "" && q.OutputTokens > 0 {
+			in.ClientTokens += int64(q.OutputTokens)
+		}
+	}
+	in.ServerTokens = int64(math.Round(r.ServerCounters["generation_tokens"]))
+	if len(s.Rows) > 0 {
+		in.Cycles = cycles(s)
+	}
+	return in
+}
+
+// fewChunks is below what a time per chunk is chance.
+const fewChunks = 8
+
+// trustRequests times each request over the chunks that all have, so that a
+// longer one is not slower for its later positions alone.
+func trustRequests(qs []bench.Request) []trust.Request {
+	common := math.MaxInt
+	for _, q := range qs {
+		if q.Error == "" {
+			common = min(common, len(q.ChunkUs)-1)
+		}
+	}
+	out := make([]trust.Request, len(qs))
+	for i, q := range qs {
+		t := trust.Request{MsPerChunk: math.NaN(), PromptTokens: q.PromptTokens, CachedTokens: q.CachedTokens, Failed: q.Error != ""}
+		if !t.Failed && common >= fewChunks {
+			t.MsPerChunk = float64(q.ChunkUs[common]-q.ChunkUs[0]) / 1000 / float64(common)
+		}
+		if n := len(q.ChunkUs); !t.Failed && n > fewChunks {
+			gaps := make([]int64, n-1)
+			for k := range gaps {
+				gaps[k] = q.ChunkUs[k+1] - q.ChunkUs[k]
+			}
+			slices.Sort(gaps)
+			t.MsSilent, t.MsUsual = float64(gaps[n-2])/1000, float64(gaps[(n-1)/2])/1000
+		}
+		out[i] = t
+	}
+	return out
+}
+
+func cycles(s metrics.Summary) *trust.Cycles {
+	c := &trust.Cycles{Counted: s.Cycles}
+	sum, of := 0, 0
+	for _, r := range s.Rows {
+		if r.BatchMin != r.BatchMax {
+			c.Mixed += max(r.Cycles, 0)
+		}
+		if r.BatchSum >= 0 && r.Cycles > 0 {
+			sum, of = sum+r.BatchSum, of+r.Cycles
+		}
+	}
+	c.Mixed = min(c.Mixed, c.Counted)
+	if of > 0 {
+		c.MeanBatch = float64(sum) / float64(of)
+	}
+	return c
+}
+
+// leastCycles is how many decode cycles the benchmark took at least: what the
+// server counted, else one for each chunk, shared by the requests of a batch.
+func leastCycles(r bench.Report, concurrency int) int {
+	n := 0
+	for _, q := range r.Requests {
+		n += max(q.VerifyCalls, len(q.ChunkUs)-1, 0)
+	}
+	return n / max(concurrency, 1)
+}
+
+// Numbers of a span that make it worth more than the whole window.
+const (
+	spanLines  = 3
+	spanCycles = 100
+)
+
+// sameSpan is the speed by profiler and by server over one part of the log: that
+// which the server's lines stand for, each for the time since the line before.
+// Lines of a burst, whose time holds more than decode cycles, are left out with
+// the rows beside them. It is nil when there is too little, and with several
+// data-parallel ranks.
+func sameSpan(rows []metrics.ProfilerRow, decode []metrics.DecodeLine, w metrics.Window) *trust.Span {
+	out := &trust.Span{}
+	var tokens, seconds float64 // of the server, in units of one line's cycles
+	type part struct{ from, to int64 }
+	var parts []part
+	var before *metrics.DecodeLine
+	for i := range decode {
+		d := &decode[i]
+		if d.Offset < w.LogStart || w.LogEnd > 0 && d.End > w.LogEnd {
+			continue
+		}
+		if before != nil && (before.Rank != d.Rank || before.Service != d.Service) {
+			return nil
+		}
+		if before != nil && !d.Burst && d.GenThroughput > 0 && d.AcceptLen > 0 {
+			running := 1.0
+			if d.RunningReq > 0 {
+				running = d.RunningReq
+			}
+			tokens += running * d.AcceptLen
+			seconds += running * d.AcceptLen / d.GenThroughput
+			parts = append(parts, part{before.End, d.Offset})
+			out.Lines++
+		}
+		before = d
+	}
+	var yielded, requestCycles int
+	var wall float64
+	for _, r := range rows {
+		n, ok := r.Yielded()
+		in := slices.ContainsFunc(parts, func(p part) bool { return r.Offset >= p.from && r.End <= p.to })
+		if ok && in && r.Rank == rows[0].Rank && r.DPRank == rows[0].DPRank {
+			yielded, requestCycles, wall = yielded+n, requestCycles+r.RequestCycles, wall+r.WallMs
+		}
+	}
+	if out.Lines < spanLines || requestCycles < spanCycles || !(wall > 0) {
+		return nil
+	}
+	out.Server = tokens / seconds
+	out.Profiler = float64(yielded) / wall * 1000
+	out.AcceptLen = float64(yielded) / float64(requestCycles)
+	out.RequestCycles = requestCycles
+	return out
+}
+
+// againstBaseline is where greedy outputs part from a baseline's; nil without
+// one.
+func againstBaseline(ours, baseline []bench.Request) *trust.Difference {
+	if len(baseline) == 0 {
+		return nil
+	}
+	request, at, differ := bench.FirstDifference(ours, baseline)
+	return &trust.Difference{Same: !differ, Request: request, At: at}
+}
+
+// specAlgorithm is the flag that turns speculation on.
+const specAlgorithm = "speculative-algorithm"
+
+// asksSpeculation says whether a server is asked to speculate.
+func asksSpeculation(c ServerConfig) bool {
+	for _, f := range c.Flags {
+		if f.Name == specAlgorithm && len(f.Values) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--"+specAlgorithm) })
+}
+
+// steps is the number of speculative steps that a cell asks for, 0 for none.
+func steps(c Cell) int {
+	for _, f := range c.Server.Flags {
+		if f.Name == stepsFlag && len(f.Values) == 1 {
+			if n, err := strconv.Atoi(strings.TrimSpace(f.Values[0])); err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// stepsOf is the same of a running server: where the cell does not say, the
+// server chose.
+func stepsOf(c Cell, effective map[string]string) int {
+	n := steps(c)
+	if n == 0 && asksSpeculation(c.Server) {
+		n, _ = strconv.Atoi(effective["speculative_num_steps"]) // null when it has none
+	}
+	return n
+}
+
+// speculationSigns are what tells that a server speculates, whatever was asked.
+func speculationSigns(effective map[string]string, r bench.Report, ms []record.Metric, profiled int) []string {
+	var out []string
+	if v := effective["speculative_algorithm"]; v != "" && v != "null" && !strings.EqualFold(v, "none") {
+		out = append(out, "the server's speculative_algorithm is "+v)
+	}
+	for _, m := range ms {
+		if m.Name == "accept_len" && m.Source == "server_log" && m.Value > 1 {
+			out = append(out, fmt.Sprintf("its log has an accept length of %.2f", m.Value))
+		}
+	}
+	verified := 0
+	for _, q := range r.Requests {
+		verified += max(q.VerifyCalls, 0)
+	}
+	if n := cmp.Or(float64(verified), r.ServerCounters["spec_verify_calls"]); n > 0 {
+		out = append(out, fmt.Sprintf("it counted %.0f verify steps", n))
+	}
+	if profiled > 0 {
+		out = append(out, fmt.Sprintf("a profiler counted %d speculative cycles", profiled))
+	}
+	return out
+}

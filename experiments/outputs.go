@@ -1,0 +1,88 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"specrun/experiments/bench"
+	"specrun/experiments/record"
+)
+
+// Keys of what identifies the work that was done.
+const (
+	promptsKey = "prompts_sha256"
+	outputsKey = "outputs_sha256"
+)
+
+func (r BenchReport) facts() []record.Fact {
+	var f facts
+	f.add("workload", promptsKey, r.PromptsSHA)
+	f.add("workload", outputsKey, r.OutputsSHA)
+	return f.list
+}
+
+// firsts are what later runs of a sweep are compared with: the first run's
+// prompts, the greedy outputs of the first run of each speculative shape, and
+// the first baseline's outputs as text.
+type firsts struct {
+	prompts  string
+	outputs  map[string]string // hash by shape
+	baseline []bench.Request   // nil: not measured by this controller yet
+}
+
+// fill says what a window is compared with.
+func (f *firsts) fill(w *Window) {
+	w.PromptsSHA, w.OutputsSHA = f.prompts, f.outputs[shape(w.Cell)]
+	if !w.Cell.Baseline {
+		w.BaselineRequests = f.baseline
+	}
+}
+
+// note remembers a run that was measured.
+func (f *firsts) note(c Cell, r BenchReport) {
+	f.keep(c, r.PromptsSHA, r.OutputsSHA)
+	if f.baseline != nil || !c.Baseline || c.Bench.Temperature != 0 {
+		return
+	}
+	var report bench.Report
+	if json.Unmarshal(r.Raw, &report) == nil { // Collect has reported what is wrong with it
+		f.baseline = report.Requests
+	}
+}
+
+// recall remembers a run of an earlier controller. Its text is not known here.
+func (f *firsts) recall(c Cell, provenance []record.Fact) {
+	var prompts, outputs string
+	for _, p := range provenance {
+		switch p.Key {
+		case promptsKey:
+			prompts = p.Value
+		case outputsKey:
+			outputs = p.Value
+		}
+	}
+	f.keep(c, prompts, outputs)
+}
+
+func (f *firsts) keep(c Cell, prompts, outputs string) {
+	if f.prompts == "" {
+		f.prompts = prompts
+	}
+	if f.outputs[shape(c)] == "" {
+		f.outputs[shape(c)] = outputs
+	}
+}
+
+// shape is what decides which tokens greedy decoding gives: the speculative
+// flags and the benchmark.
+func shape(c Cell) string {
+	var b strings.Builder
+	for _, f := range c.Server.Flags {
+		if strings.HasPrefix(f.Name, "speculative-") {
+			fmt.Fprintf(&b, "%s %q\n", f.Name, f.Values)
+		}
+	}
+	fmt.Fprintf(&b, "%+v", c.Bench)
+	return b.String()
+}
