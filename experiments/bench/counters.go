@@ -98,8 +98,8 @@ func parseCounter(line string) (name string, v float64, ok bool) {
 	if !ok {
 		return "", 0, false
 	}
-	rest := line[end:]
-	if rest[0] == '{' {
+	rest := strings.TrimLeft(line[end:], " \t")
+	if strings.HasPrefix(rest, "{") {
 		labels, after, whole := parseLabels(rest[1:])
 		if !whole {
 			return "", 0, false

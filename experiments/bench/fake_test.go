@@ -19,6 +19,8 @@ type fakeServer struct {
 	now    int // requests in flight
 	most   int
 	answer func(n int, body map[string]any, w *writer)
+	// counters is the text of /metrics at each reading, in order; none: 404.
+	counters []string
 }
 
 // writer sends pieces of a stream at once.
@@ -70,6 +72,17 @@ func newFake(t *testing.T, answer func(n int, body map[string]any, w *writer)) *
 }
 
 func (f *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/metrics" {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.counters) == 0 {
+			http.NotFound(w, r)
+			return
+		}
+		io.WriteString(w, f.counters[0])
+		f.counters = f.counters[1:]
+		return
+	}
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -33,7 +33,7 @@ func (r *Report) steady() {
 	}
 	drain := int64(math.MaxInt64)
 	for _, q := range r.Requests {
-		if q.StartUs > 0 && q.EndUs > lastStart {
+		if q.EndUs > lastStart {
 			drain = min(drain, q.EndUs)
 		}
 	}
