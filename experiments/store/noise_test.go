@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"specrun/experiments/record"
+)
+
+// measured is one launch of a cell and the values of its runs.
+type measured struct {
+	cell   int
+	values []float64
+	state  record.RunState
+}
+
+// storeSweep stores a sweep on a host with what its launches measured.
+func storeSweep(t *testing.T, s *Store, id, kind, name, host, plan string, state record.SweepState, launches ...measured) {
+	t.Helper()
+	ctx := context.Background()
+	p := record.SweepPlan{Sweep: record.Sweep{ID: id, Name: name, Kind: kind, Plan: json.RawMessage(plan), PlanSHA: id, State: record.SweepActive}}
+	for c := range 3 {
+		p.Cells = append(p.Cells, record.Cell{ID: fmt.Sprintf("%s.c%d", id, c), SweepID: id, Ord: c, Key: "k", Params: record.Params{}})
+	}
+	for i, l := range launches {
+		for k := range l.values {
+			p.Slots = append(p.Slots, record.Slot{ID: fmt.Sprintf("%s.l%d.r%d", id, i, k), CellID: p.Cells[l.cell].ID, Round: i, Repeat: k})
+		}
+	}
+	if err := s.Begin(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range launches {
+		launch := record.Launch{ID: fmt.Sprintf("%s-%d", id, i), SweepID: id, Host: host, State: record.LaunchActive}
+		seq := int64(0)
+		put := func(runID string, c record.Change) {
+			t.Helper()
+			seq++
+			if err := s.Record(ctx, record.Event{LaunchID: launch.ID, Seq: seq, RunID: runID, Step: "run", Kind: record.EventDone}, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("", record.Change{Launch: &launch})
+		for k, v := range l.values {
+			r := record.Run{ID: fmt.Sprintf("%s-%d-%d", id, i, k), SlotID: fmt.Sprintf("%s.l%d.r%d", id, i, k), Attempt: 1, LaunchID: launch.ID, Host: host, State: record.RunDone}
+			if l.state != "" {
+				r.State = l.state
+			}
+			put(r.ID, record.Change{Run: &r, Data: &record.RunData{Metrics: []record.Metric{
+				{Name: "tpot", Unit: "ms", Value: v, Source: "client"}, {Name: "other", Unit: "ms", Value: 1, Source: "client"}}}})
+		}
+		launch.State = record.LaunchDone
+		put("", record.Change{Launch: &launch, SweepID: id, SweepState: state})
+	}
+}
+
+func TestLaunchNoise_GroupsWhatLaunchesOfACellMeasured(t *testing.T) {
+	s := fresh(t)
+	ctx := context.Background()
+	launches := []measured{{cell: 0, values: []float64{10, 12, 11}}, {cell: 1, values: []float64{20}}, {cell: 0, values: []float64{13}}, {cell: 2, values: []float64{5}},
+		{cell: 2, values: []float64{6}, state: record.RunFailed}, {cell: 1, values: []float64{math.NaN()}}}
+	storeSweep(t, s, "one", "sweep", "steps", "gpu-01", "{}", record.SweepDone, launches...)
+	storeSweep(t, s, "two", "aa", "steps", "gpu-01", "{}", record.SweepDone, measured{cell: 1, values: []float64{30, 32}}, measured{cell: 1, values: []float64{33}})
+	storeSweep(t, s, "imported", "import", "steps", "gpu-01", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
+	storeSweep(t, s, "elsewhere", "sweep", "steps", "gpu-02", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
+	storeSweep(t, s, "different", "sweep", "modes", "gpu-01", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
+	got, err := s.LaunchNoise(ctx, "gpu-01", "steps", "tpot")
+	if diff := cmp.Diff([][]float64{{33, 31}, {13, 11}}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if got, err := s.LaunchNoise(ctx, "gpu-03", "steps", "tpot"); err != nil || got != nil {
+		t.Errorf("of nothing: %v, %v", got, err)
+	}
+}
+
+func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
+	s := fresh(t)
+	for i := range noiseOf/2 + 5 {
+		v := float64(1000 + 10*i)
+		storeSweep(t, s, fmt.Sprintf("s%03d", i), "probe", "steps", "h", "{}", record.SweepDone, measured{values: []float64{v}}, measured{values: []float64{v + 1}})
+	}
+	got, err := s.LaunchNoise(context.Background(), "h", "steps", "tpot")
+	if err != nil || len(got) != noiseOf/2 || got[len(got)-1][0] != 1051 {
+		t.Errorf("%d groups, the oldest %v, %v", len(got), got[len(got)-1:], err)
+	}
+}
+
+func TestLatestProbe_OfThisContentOnThisHost(t *testing.T) {
+	s := fresh(t)
+	ctx := context.Background()
+	sha, other := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	planOf := func(sha string) string {
+		return `{"cells":[{},{"server":{"patches":[{"name":"p","sha256":"` + sha + `"}]}}]}`
+	}
+	one := measured{values: []float64{1}}
+	storeSweep(t, s, "old", "probe", "steps", "gpu-01", planOf(sha), record.SweepDone, one)
+	storeSweep(t, s, "new", "probe", "steps", "gpu-01", planOf(sha), record.SweepDone, one)
+	storeSweep(t, s, "failed", "probe", "steps", "gpu-01", planOf(sha), record.SweepIncomplete, one)
+	storeSweep(t, s, "content", "probe", "steps", "gpu-01", planOf(other), record.SweepDone, one)
+	storeSweep(t, s, "host", "probe", "steps", "gpu-02", planOf(sha), record.SweepDone, one)
+	storeSweep(t, s, "sweep", "sweep", "steps", "gpu-01", planOf(sha), record.SweepDone, one)
+	v, ok, err := s.LatestProbe(ctx, sha, "gpu-01")
+	if err != nil || !ok || v.Sweep.ID != "new" || len(v.Runs) != 1 {
+		t.Errorf("%v, %v: %+v", ok, err, v.Sweep)
+	}
+	if v, ok, err := s.LatestProbe(ctx, sha, "gpu-03"); err != nil || ok {
+		t.Errorf("%v, %v: %+v", ok, err, v.Sweep)
+	}
+	if _, _, err := s.LatestProbe(ctx, `%`, "gpu-01"); err == nil {
+		t.Error("a pattern is no content")
+	}
+}
