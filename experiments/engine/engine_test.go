@@ -153,6 +153,50 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// What differs in writing alone is as asked; what differs in value is not.
+func TestCompare_Writing(t *testing.T) {
+	e := sg(t)
+	for _, tc := range []struct {
+		flag      Flag
+		effective string
+		same      bool
+	}{
+		{flag("x", Value, "0.90"), "0.9", true},
+		{flag("x", Value, "0.9"), "0.91", false},
+		{flag("x", Value, "1e-3"), "0.001", true},
+		{flag("x", Value, "08"), "8", true},
+		{flag("x", Value, "true"), "True", true},
+		{flag("x", Value, "true"), "false", false},
+		{flag("x", Value, "None"), "null", true},
+		{flag("x", Value, "none"), "fp8", false},
+		{flag("x", Value, "auto"), "bfloat16", true},
+		{flag("x", Value, "bfloat16"), "auto", false},
+		{flag("x-path", Value, "/models/m/"), "/models/m", true},
+		{flag("x-path", Value, "/models/m"), "/models/n", false},
+		{flag("x", Bare), "true", true},
+		{flag("x", Bare), "false", false},
+		{flag("x", List, "1", "2.0"), "[1,2]", true},
+		{flag("x", List, "1", "2"), "[2,1]", false},
+		{flag("x", List, "4"), "[4]", true},
+		{flag("x", List, "4"), "4", true},
+		{flag("x", Value, "4"), "[4]", true},
+		{flag("x", Value, "4"), "[4,8]", false},
+		{flag("x", Repeat, "a", "b"), `["a","b"]`, true},
+		{flag("x", Join, "a", "b"), "a,b", true},
+		{flag("x", Join, "a", "b"), `["a","b"]`, true},
+		{flag("x", Join, "a", "b"), `["a","c"]`, false},
+		{flag("x", JSON, `{"a":[0.50,null],"b":1}`), `{"b": 1.0, "a": [0.5, null]}`, true},
+		{flag("x", JSON, `{"a":1}`), `{"a":1,"b":2}`, false},
+		{flag("x", JSON, `{"a":null}`), `{"b":null}`, false},
+		{flag("x", JSON, `[1]`), `[1]`, true},
+	} {
+		got := e.Compare([]Flag{tc.flag}, map[string]string{sglangKey(tc.flag.Name): tc.effective})
+		if (len(got) == 0) != tc.same {
+			t.Errorf("%s %q against %s: %v", tc.flag.Kind, tc.flag.Values, tc.effective, got)
+		}
+	}
+}
+
 func reversed(flags []Flag) []Flag {
 	out := slices.Clone(flags)
 	slices.Reverse(out)

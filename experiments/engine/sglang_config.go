@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
-	"reflect"
 	"strings"
 )
 
@@ -105,11 +103,6 @@ var sglangRules = []rule{
 	}, "speculative runs are capped, by default at 48"},
 }
 
-// sameMeaning are values that the server replaces by another of one meaning.
-var sameMeaning = map[string]map[string]string{
-	"speculative_algorithm": {"NEXTN": "EAGLE"},
-}
-
 // Compare implements Engine.
 func (sglang) Compare(asked []Flag, effective map[string]string) []Mismatch {
 	var out []Mismatch
@@ -131,58 +124,6 @@ func (sglang) Compare(asked []Flag, effective map[string]string) []Mismatch {
 		out = append(out, m)
 	}
 	return out
-}
-
-// sameValue tells whether the effective text means what the flag asked: numbers
-// by value, JSON by content, the rest by text.
-func sameValue(key string, f Flag, got string) bool {
-	switch f.Kind {
-	case Bare:
-		return strings.EqualFold(got, "true")
-	case List, Repeat:
-		var list []any
-		if err := decode(got, &list); err != nil {
-			return len(f.Values) == 1 && sameText(key, f.Values[0], got)
-		}
-		if len(list) != len(f.Values) {
-			return false
-		}
-		for i, v := range list {
-			text, err := plainJSON(v)
-			if err != nil || !sameText(key, f.Values[i], text) {
-				return false
-			}
-		}
-		return true
-	}
-	return sameText(key, f.Text(), got)
-}
-
-func sameText(key, asked, got string) bool {
-	if asked == got {
-		return true
-	}
-	if key == "speculative_algorithm" { // upper-cased by the server
-		asked, got = strings.ToUpper(asked), strings.ToUpper(got)
-		if to, ok := sameMeaning[key][asked]; ok && to == got {
-			return true
-		}
-		return asked == got
-	}
-	if a, ok := new(big.Rat).SetString(asked); ok {
-		if b, ok := new(big.Rat).SetString(got); ok {
-			return a.Cmp(b) == 0
-		}
-		return false
-	}
-	if strings.EqualFold(asked, got) && (strings.EqualFold(got, "true") || strings.EqualFold(got, "false")) {
-		return true
-	}
-	var a, b any
-	if decode(asked, &a) == nil && decode(got, &b) == nil {
-		return reflect.DeepEqual(a, b)
-	}
-	return false
 }
 
 func decode(s string, into any) error {
