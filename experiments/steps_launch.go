@@ -315,6 +315,11 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The server has read its files by now: what somebody changed since the patch
+	// step is what it runs with.
+	if a.patches, err = h.Patcher.Current(ctx, a.where()); err != nil {
+		return nil, fmt.Errorf("read the engine's files again: %w", err)
+	}
 	if key := checked.Effective["api_key"]; key != "" && key != "null" {
 		checked.Effective["api_key"] = redacted
 	}
