@@ -128,14 +128,14 @@ func (c *Comparison) judge(diff, se, df float64, method string, noise *Noise) {
 	if n < minForT && noise.usable() {
 		c.recall(diff, se, df, noise)
 	} else {
-		c.MinEffect = math.Expm1(detectable(df, alpha) * se)
+		t := critical(df, alpha)
+		c.MinEffect = math.Expm1(detectable(t, df) * se)
+		if n >= minForT {
+			c.Lo, c.Hi = math.Exp(diff-t*se), math.Exp(diff+t*se)
+		}
 	}
 	separable := c.P < alpha
 	c.Separable = &separable
-	if n >= minForT {
-		half := critical(df, alpha) * se
-		c.Lo, c.Hi = math.Exp(diff-half), math.Exp(diff+half)
-	}
 }
 
 // rounding is a difference of logs that sums in another order can make.

@@ -112,7 +112,7 @@ func (s series) judge(c *Comparison) {
 		splits = append(splits, n/3, n-n/3)
 	}
 	questions := float64(len(splits) + 1)
-	alpha := (1 - Confidence) / questions
+	t := critical(df, (1-Confidence)/questions)
 	p, diff, se := math.Inf(1), 0.0, 0.0
 	for _, k := range splits {
 		by, byError, _ := s.step(k)
@@ -121,7 +121,7 @@ func (s series) judge(c *Comparison) {
 			c.NA, c.NB = n-k, k
 		}
 		if k == n/2 {
-			c.MinEffect = math.Expm1(detectable(df, alpha) * byError)
+			c.MinEffect = math.Expm1(detectable(t, df) * byError)
 		}
 	}
 	c.Method = fmt.Sprintf("t on logs for a step after %d of %d rounds", c.NB, n)
@@ -136,8 +136,7 @@ func (s series) judge(c *Comparison) {
 	c.P = math.Min(1, questions*p)
 	separable := c.P < 1-Confidence
 	c.Ratio, c.Separable = math.Exp(diff), &separable
-	reach := critical(df, alpha) * se
-	c.Lo, c.Hi = math.Exp(diff-reach), math.Exp(diff+reach)
+	c.Lo, c.Hi = math.Exp(diff-t*se), math.Exp(diff+t*se)
 }
 
 // Band is a stretch of rounds over which the baseline moved: what was measured in

@@ -128,12 +128,12 @@ func TestCritical_IsTheInverseOfTheTail(t *testing.T) {
 // noncentrality found with power 0.8, over the median of the estimate.
 func TestDetectable_KnownAnswers(t *testing.T) {
 	for df, want := range map[float64]float64{1: 16.33401 / 0.674475, 2: 5.653489 / 0.832545, 3: 4.255899 / 0.888075, 5: 3.513903 / 0.932895, 9: 3.149633 / 0.962805} {
-		near(t, "detectable over the exact", detectable(df, 0.05)/want, 1, 0.03)
+		near(t, "detectable over the exact", detectable(Quantile(df), df)/want, 1, 0.03)
 	}
-	near(t, "without doubt about the noise", detectable(1e7, 0.05), 1.959964+0.841621, 1e-4)
+	near(t, "without doubt about the noise", detectable(Quantile(1e7), 1e7), 1.959964+0.841621, 1e-4)
 	last := math.Inf(1)
 	for df := 1.0; df < 50; df += 0.5 {
-		d := detectable(df, 0.05)
+		d := detectable(Quantile(df), df)
 		if !(d < last) || d < Quantile(df) {
 			t.Errorf("df=%v: %v after %v", df, d, last)
 		}

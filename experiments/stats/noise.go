@@ -28,8 +28,8 @@ import (
 // freedom can't refute it, and of what is claimed at 5 % it makes 23 % with two
 // rounds and 14 % with three. And "never less than memory says" throws away what interleaving
 // gains: memory contains what drifts from round to round, which pairs do not.
-// From three launches on no rule that survives a memory three times too low
-// finds more than their own spread does, so there memory only serves planning.
+// From three launches on, halving the rate that their own spread may use costs
+// more than memory adds, so there it only serves planning: MinEffect, Rounds.
 type Noise struct {
 	SD    float64 // of the logs of values, between launches of one cell
 	DF    int     // degrees of freedom that SD rests on
@@ -94,7 +94,7 @@ func (n *Noise) MinEffect(rounds int) float64 {
 	if rounds < minForT {
 		return math.Expm1(n.recalled(se))
 	}
-	return math.Expm1(detectable(df, 1-Confidence) * typical(df) * se)
+	return math.Expm1(detectable(Quantile(df), df) * typical(df) * se)
 }
 
 // Rounds is how many interleaved rounds give a comparison with at most this
@@ -118,7 +118,7 @@ func (c *Comparison) recall(diff, se, df float64, n *Noise) {
 	remembered := n.SD * math.Sqrt(1/float64(c.NA)+1/float64(c.NB))
 	own := c.P
 	c.P = math.Min(1, 2*math.Min(own, pValue(diff, memoryDoubt*remembered, float64(n.DF))))
-	c.MinEffect = math.Expm1(math.Min(detectable(df, half)*se, n.recalled(remembered)))
+	c.MinEffect = math.Expm1(math.Min(detectable(critical(df, half), df)*se, n.recalled(remembered)))
 	c.Method += fmt.Sprintf(", or beyond %dx the remembered noise of %s between launches (%s)", memoryDoubt, percent(math.Expm1(n.SD)), n.Basis)
 }
 

@@ -117,7 +117,8 @@ func TestSimulation_FalseCallsStayBelowTheClaim(t *testing.T) {
 	}
 }
 
-// Memory in all the ways in which it can be wrong.
+// Memory in all the ways in which it can be wrong. From three launches on it is
+// not used (TestCompareWith_MemoryElsewhereChangesNothing), so wrong ones do.
 func TestSimulation_FalseCallsWithRememberedNoise(t *testing.T) {
 	memories := []struct {
 		name   string
@@ -133,6 +134,9 @@ func TestSimulation_FalseCallsWithRememberedNoise(t *testing.T) {
 			for _, s := range scatters {
 				line := ""
 				for _, n := range []int{2, 3} {
+					if n == 3 && m.factor == 1 {
+						continue
+					}
 					remember := func(r *rand.Rand) *Noise {
 						sd := s.sd() * m.factor
 						if m.df == 0 {

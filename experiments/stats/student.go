@@ -59,15 +59,14 @@ func critical(df, alpha float64) float64 {
 	return math.Exp(u)
 }
 
-// detectable is the true effect that a t test at level alpha finds with Power,
-// in estimated standard errors: detectable(df, alpha) * se has the right median
-// although se is a guess. A test with an estimated error finds d when
+// detectable is the true effect that a test finds with Power which calls what is
+// beyond t estimated standard errors. It is in these errors too: detectable * se
+// has the right median although se is a guess. A test with an estimated error finds d when
 // Z + d > t*S, with S the estimate over the truth; S has mean c4 and variance
 // 1 - c4*c4, and taking it for normal is within 3 % of the noncentral t from 1
 // degree of freedom on. S lies below 1 more often than not, which the division
 // by its median makes good (Wilson and Hilferty's approximation).
-func detectable(df, alpha float64) float64 {
-	t := critical(df, alpha)
+func detectable(t, df float64) float64 {
 	c4 := math.Sqrt(2/df) * math.Exp(lgamma((df+1)/2)-lgamma(df/2))
 	return (t*c4 + powerZ*math.Sqrt(1+t*t*(1-c4*c4))) / typical(df)
 }
