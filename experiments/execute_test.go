@@ -53,6 +53,9 @@ func fakeCollect(w Window) (record.RunData, error) {
 	if w.Checked.Model == "" || !w.Alive {
 		return record.RunData{}, errors.New("collected without knowing the server")
 	}
+	if warmed := w.Warmup != nil && w.Warmup.Sent == w.Cell.Bench.Warmup.Requests(w.Cell.Bench.Concurrency); warmed != (w.Cell.Bench.Warmup != 0) {
+		return record.RunData{}, fmt.Errorf("collected with the warm-up %+v of a plan with %v", w.Warmup, w.Cell.Bench.Warmup)
+	}
 	return record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: float64(100 + w.Cell.Ord), Source: "client"}},
 		Samples: []record.Sample{{Name: "log", Labels: map[string]string{"text": string(w.Log)}}}}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"specrun/deploy/server"
+	"specrun/experiments/bench"
 	"specrun/experiments/record"
 	"specrun/remote"
 )
@@ -354,6 +355,9 @@ func (f fakeBenches) Poll(_ context.Context, j BenchJob) (BenchProgress, error) 
 	}
 	s := w.servers[b.job.Launch]
 	report := &BenchReport{StartUs: 1, EndUs: 2, Completed: b.job.Plan.Requests, Raw: []byte(`{"dir":"` + j.Dir + `"}`)}
+	if b.job.Warm {
+		report.Warmup = &bench.Warmup{Sent: b.job.Plan.Warmup.Requests(b.job.Plan.Concurrency)}
+	}
 	if b.state == BenchDone {
 		return BenchProgress{State: BenchDone, Report: report}, nil
 	}
