@@ -41,7 +41,9 @@ func profilerRate(in Input) (rate float64, why string) {
 	switch {
 	case in.Steps == 0:
 		return 0, speculating
-	case in.Cycles == nil || in.Cycles.MeanBatch <= 0:
+	case in.Cycles == nil:
+		return 0, "no profiler"
+	case in.Cycles.MeanBatch <= 0:
 		return 0, "the measured batch is unknown"
 	case !okTotal || !okAccept || total <= 0:
 		return 0, missing(map[string]bool{"cycle_total": okTotal, "accept_len of the profiler": okAccept})
@@ -157,7 +159,7 @@ func claimed(in Input) (record.TrustCheck, Gap) {
 	c := record.TrustCheck{Name: CheckClaim, Left: gap.Claimed, Right: gap.Measured}
 	c.Outcome = outcome(distance(gap.Claimed, gap.Measured) <= claimTolerance && distance(1, gap.Acceptance) <= chance)
 	if c.Outcome == record.Fail {
-		c.Explanation = "the profiler's own numbers against the " + truth.From + ": " + gap.Explanation
+		c.Explanation = "from the profiler's claim to the benchmark (" + truth.From + "): " + gap.Explanation
 		return c, gap
 	}
 	c.Explanation = fmt.Sprintf("profiler %.1f tok/s at accept length %.2f, benchmark %.1f at %.2f", gap.Claimed, truth.AcceptLen/gap.Acceptance, gap.Measured, truth.AcceptLen)

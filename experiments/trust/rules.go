@@ -110,15 +110,16 @@ func failedOf(checks []record.TrustCheck, name string) bool {
 	return slices.ContainsFunc(checks, func(c record.TrustCheck) bool { return c.Name == name && c.Outcome == record.Fail })
 }
 
-// failures lists the cross-checks that failed.
+// failures names the cross-checks that failed; what they compared stands with
+// them.
 func failures(checks []record.TrustCheck) string {
 	var out []string
 	for _, c := range checks {
 		if c.Outcome == record.Fail && slices.Contains(crossChecks, c.Name) {
-			out = append(out, c.Name+" ("+c.Explanation+")")
+			out = append(out, c.Name)
 		}
 	}
-	return strings.Join(out, "; ")
+	return strings.Join(out, ", ")
 }
 
 // requestSpread is the distance of the slowest from the fastest request over

@@ -227,7 +227,7 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckSteady, "more fails", set("steady_throughput", "client", 93.2*0.945), record.Fail, "profiler 93.2"},
 		{CheckSteady, "none", set("steady_throughput", "client", nan), record.NotCheckable, "no steady"},
 		{CheckSteady, "a baseline by the log", func(in *Input) { *in = baseline(*in) }, record.Pass, "server log 93.0"},
-		{CheckSteady, "a batch without a profiler", func(in *Input) { in.Cycles, in.Concurrency = nil, 4 }, record.NotCheckable, "batch is unknown"},
+		{CheckSteady, "a batch without a profiler", func(in *Input) { in.Cycles, in.Concurrency = nil, 4 }, record.NotCheckable, "no profiler"},
 		{CheckClaim, "the story", func(in *Input) {
 			*in = with(with(*in, "claimed_accept_len", "profiler", 0.874), "claimed_throughput", "profiler", 43.5)
 		}, record.Fail, "43.5 -> 93.2 tok/s: x2.14 = x2.14 (accept length 0.874 does not count the bonus token: 1.872)"},
