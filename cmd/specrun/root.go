@@ -153,8 +153,8 @@ Try it without a GPU:   specrun demo`,
 			root.AddCommand(c)
 		}
 	}
-	add("main", newDemoCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newResumeCommand(a), newServerCommand(a), newRollbackCommand(a))
-	add("results", newListCommand(a), newShowCommand(a), newDiffCommand(a), newTagCommand(a), newLogsCommand(a), newParseCommand(a), newImportCommand(a))
+	add("main", newDemoCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newProbeCommand(a), newResumeCommand(a), newServerCommand(a), newRollbackCommand(a))
+	add("results", newListCommand(a), newShowCommand(a), newCompareCommand(a), newDiffCommand(a), newTagCommand(a), newLogsCommand(a), newParseCommand(a), newImportCommand(a))
 	add("more", newPatchCommand(a), newLockCommand(a), newLabCommand(a), newSchemaCommand(a), newVersionCommand(a))
 	root.AddCommand(newBenchWorkerCommand(a))
 	arrangeHelp(root)

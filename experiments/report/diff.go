@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -117,6 +118,9 @@ func (d Diff) writeGroups(out *strings.Builder, lines []DifferenceLine, all bool
 // write writes one difference in a line, or in several when its values are long.
 func (l DifferenceLine) write(out *strings.Builder, prefix string, width int, all bool) {
 	left, right := side(l.A), side(l.B)
+	if !all {
+		left, right = shortHashes(left), shortHashes(right)
+	}
 	indent := strings.Repeat(" ", 5)
 	if utf8.RuneCountInString(left)+utf8.RuneCountInString(right) <= sideBySide {
 		fmt.Fprintf(out, "%s%-*s  %s -> %s\n", prefix, width, plain(l.Key), left, right)
@@ -143,6 +147,14 @@ func shorten(v string, all bool) string {
 		return v
 	}
 	return string([]rune(v)[:most]) + "..."
+}
+
+var longHash = regexp.MustCompile(`\b[0-9a-f]{40,64}\b`)
+
+// shortHashes leaves of hashes what tells them apart.
+func shortHashes(v string) string {
+	const enough = 12
+	return longHash.ReplaceAllStringFunc(v, func(h string) string { return h[:enough] })
 }
 
 func side(v *string) string {

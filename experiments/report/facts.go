@@ -287,11 +287,17 @@ func foldPatchedFiles(ds []*difference) {
 		if d.group == "patches" && d.key == "none" {
 			d.follow(patch)
 		}
+		if d.group == "env" && strings.HasPrefix(d.key, profileSwitch) { // set where the patch is in
+			d.follow(patch)
+		}
 		if d.group == "code" && strings.HasPrefix(d.key, "file ") && d.constant() && ours(d.left()) && ours(d.right()) {
 			d.follow(patch)
 		}
 	}
 }
+
+// profileSwitch begins the variables that the built-in patches are switched by.
+const profileSwitch = "EAGLE3_PROFILE"
 
 // ours says that a file's content is known: pristine, or what patches made of it.
 func ours(hashAndVerdict string) bool {

@@ -1,0 +1,399 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"specrun/experiments/record"
+	"specrun/experiments/stats"
+)
+
+// sayPositions names unequal output lengths: time per cycle and token rise with
+// the context, so that the shorter outputs look faster for that alone.
+func (c *Comparison) sayPositions(rows []*paired) {
+	const felt = 0.02
+	for _, r := range rows {
+		if r.tokA == 0 || r.tokB == 0 {
+			continue
+		}
+		change := r.tokB/r.tokA - 1
+		length := fmt.Sprintf("outputs of b are %s (%.0f of %.0f tokens a request)", howLong(change), r.tokB, r.tokA)
+		switch {
+		case len(r.positions.Tokens) == 0 && math.Abs(change) > felt:
+			c.flag(fmt.Sprintf("%s: %s and positions are not known: the numbers may differ for the length alone", r.name, length))
+		case !r.positions.Unequal:
+		case math.Abs(change) <= felt:
+			c.note("%s: some outputs are of unequal length: compared over the positions that all runs have", r.name)
+		default:
+			sum := 0
+			for _, n := range r.positions.Tokens {
+				sum += n + 1
+			}
+			c.note("%s: %s: compared over the first %.0f", r.name, length, float64(sum)/float64(max(1, len(r.positions.Tokens))))
+		}
+	}
+}
+
+func howLong(change float64) string {
+	switch {
+	case math.Abs(change+0.5) < 0.02:
+		return "half as long"
+	case math.Abs(change-1) < 0.02:
+		return "twice as long"
+	case change < 0:
+		return strings.ReplaceAll(percent(-change), ".0 %", " %") + " shorter"
+	}
+	return strings.ReplaceAll(percent(change), ".0 %", " %") + " longer"
+}
+
+// sayBaseline tells whether the host or the engine changed, or only speculation:
+// the baselines of both sides know.
+func (c *Comparison) sayBaseline(rows []*paired, o CompareOptions) {
+	if c.A.View.Sweep.ID == c.B.View.Sweep.ID {
+		return
+	}
+	for _, r := range rows {
+		if r.a.Baseline || r.b.Baseline {
+			continue
+		}
+		x, y := c.A.baseline(r.a), c.B.baseline(r.b)
+		if x == nil || y == nil {
+			continue
+		}
+		wholeA, wholeB := c.A.whole(), c.B.whole()
+		samples := [][]record.Sample{}
+		for _, d := range slices.Concat(wholeA.done(*x), wholeB.done(*y)) {
+			samples = append(samples, d.Samples)
+		}
+		p := stats.CommonPositions(samples...)
+		rowA, rowB := wholeA.row(*x, p), wholeB.row(*y, p)
+		for _, name := range []string{"tpot", "tpot_mean", "output_throughput"} {
+			a, b := rowA.launches[name], rowB.launches[name]
+			if len(a) == 0 || len(b) == 0 {
+				continue
+			}
+			opts := stats.Options{}
+			if o.Noise != nil {
+				opts.Noise = o.Noise(r.hostA, name)
+			}
+			v := stats.CompareWith(b, a, opts)
+			c.note("%s", c.baselineText(r, name, v))
+			return // of one load: others would say the same
+		}
+	}
+}
+
+// baselineText says what became of the baseline.
+func (c *Comparison) baselineText(r *paired, metric string, v stats.Comparison) string {
+	slower := slowness(metric, v.Ratio)
+	moved, word := signed(slower-1)+" time per token", "slower"
+	if slower < 1 {
+		word = "faster"
+	}
+	too := ""
+	if l := c.objectiveLine(r); l != nil && l.Ratio != nil && l.Separable != nil && *l.Separable && (slowness(l.Metric, *l.Ratio) > 1) == (slower > 1) {
+		too = " too"
+	}
+	switch {
+	case v.Separable == nil:
+		return "baseline: " + moved + " ?: with one launch a side it is not known whether it moved"
+	case !*v.Separable:
+		return "baseline the same (" + moved + " ~): what changed concerns speculation"
+	}
+	return fmt.Sprintf("baseline %s%s: %s: the host or the engine changed, not only speculation", word, too, moved)
+}
+
+// slowness turns a ratio of any speed into how much more time b takes.
+func slowness(metric string, ratio float64) float64 {
+	if lowestWins(metric) {
+		return ratio
+	}
+	return 1 / ratio
+}
+
+func signed(fraction float64) string {
+	sign := "+"
+	if fraction < 0 {
+		sign = "-"
+	}
+	return sign + percent(math.Abs(fraction))
+}
+
+// sayGap splits the gap between what a profiler claims and what was measured
+// without it, where one side has a profiler and the other has none.
+func (c *Comparison) sayGap(rows []*paired, o CompareOptions) {
+	if o.Gap == nil {
+		return
+	}
+	for _, r := range rows {
+		if r.a.Baseline || r.b.Baseline || r.shapesDiffer {
+			continue
+		}
+		a, knownA := profilers(r.left)
+		b, knownB := profilers(r.right)
+		switch {
+		case !knownA || !knownB:
+		case len(a) > 0 && len(b) == 0:
+			c.Gap = o.Gap(medianMetrics(r.left), medianMetrics(r.right))
+		case len(b) > 0 && len(a) == 0:
+			c.Gap = o.Gap(medianMetrics(r.right), medianMetrics(r.left))
+		}
+		if c.Gap != nil {
+			return
+		}
+	}
+}
+
+// medianMetrics gives the median of each metric over runs.
+func medianMetrics(runs []record.RunData) []record.Metric {
+	type key struct{ name, source string }
+	at := map[key]int{}
+	values := map[key][]float64{}
+	var out []record.Metric
+	for _, d := range runs {
+		for _, m := range d.Metrics {
+			k := key{m.Name, m.Source}
+			if _, ok := at[k]; !ok {
+				at[k] = len(out)
+				out = append(out, m)
+			}
+			values[k] = append(values[k], m.Value)
+		}
+	}
+	for k, i := range at {
+		out[i].Value = stats.Median(values[k])
+	}
+	return out
+}
+
+// objectiveLine is the line of a pair by which b is called faster or slower: that
+// of the objective, else of the nearest speed that both sides have.
+func (c *Comparison) objectiveLine(r *paired) *ComparisonLine {
+	for _, name := range []string{c.Objective, "output_throughput", "tpot", "tpot_mean", "cycle_total", "gen_throughput"} {
+		for i := range c.Lines {
+			l := &c.Lines[i]
+			if l.Cell == r.name && l.Metric == name && l.Ratio != nil {
+				return l
+			}
+		}
+	}
+	// What was asked for instead, when it is a speed.
+	for i := range c.Lines {
+		if l := &c.Lines[i]; l.Cell == r.name && l.Ratio != nil && l.Metric != "accept_len" {
+			return l
+		}
+	}
+	return nil
+}
+
+// decide says in a sentence what came out, and which cells are regressions.
+func (c *Comparison) decide(rows []*paired) {
+	type finding struct {
+		name   string
+		line   *ComparisonLine
+		slower float64 // time of b over that of a
+	}
+	var slower, faster, unknown, same []finding
+	for _, r := range rows {
+		l := c.objectiveLine(r)
+		if l == nil {
+			continue
+		}
+		f := finding{r.name, l, slowness(l.Metric, *l.Ratio)}
+		switch {
+		case l.Separable == nil:
+			unknown = append(unknown, f)
+		case !*l.Separable:
+			same = append(same, f)
+		case f.slower > 1:
+			slower = append(slower, f)
+		default:
+			faster = append(faster, f)
+		}
+		worse := *l.Ratio - 1
+		if !lowestWins(l.Metric) {
+			worse = 1 - *l.Ratio
+		}
+		if c.limit > 0 && l.Separable != nil && *l.Separable && worse > c.limit {
+			c.Regressions = append(c.Regressions, fmt.Sprintf("%s %s %s", r.name, head(l.Metric), signed(*l.Ratio-1)))
+		}
+	}
+	most := func(fs []finding) finding {
+		return slices.MaxFunc(fs, func(x, y finding) int {
+			switch a, b := math.Abs(math.Log(x.slower)), math.Abs(math.Log(y.slower)); {
+			case a < b:
+				return -1
+			case a > b:
+				return 1
+			}
+			return 0
+		})
+	}
+	cells := len(slower) + len(faster) + len(unknown) + len(same)
+	say := func(fs []finding, word string) string {
+		m := most(fs)
+		by := strings.ReplaceAll(fmt.Sprintf("%.1f %%", 100*(math.Max(m.slower, 1/m.slower)-1)), ".0 %", " %")
+		if p := 100 * (math.Max(m.slower, 1/m.slower) - 1); p >= 10 {
+			by = fmt.Sprintf("%.0f %%", p)
+		}
+		switch {
+		case cells == 1:
+			return fmt.Sprintf("b is %s %s than a", by, word)
+		case len(fs) == 1:
+			return fmt.Sprintf("b is %s %s than a in %s", by, word, m.name)
+		}
+		return fmt.Sprintf("b is %s than a in %d of %d cells, most in %s: %s", word, len(fs), cells, m.name, by)
+	}
+	var parts []string
+	if len(slower) > 0 {
+		parts = append(parts, say(slower, "slower"))
+	}
+	if len(faster) > 0 {
+		parts = append(parts, say(faster, "faster"))
+	}
+	switch {
+	case cells == 0:
+		c.Decision = "no speed that both sides have"
+		return
+	case len(parts) > 0:
+		c.Decision = strings.Join(parts, "; ") + ": " + c.likelyText()
+		return
+	case len(unknown) > 0:
+		m := most(unknown)
+		c.Decision = fmt.Sprintf("not known whether b differs from a: %s %s in %s, but a side has one launch, and launches differ (--rounds 3)",
+			head(m.line.Metric), signed(*m.line.Ratio-1), m.name)
+		return
+	}
+	least := 0.0
+	for _, f := range same {
+		if f.line.MinEffect != nil {
+			least = math.Max(least, *f.line.MinEffect)
+		}
+	}
+	c.Decision = fmt.Sprintf("no difference found between a and b; one of %s would have been", percent(least))
+}
+
+// likelyText names the likeliest cause of a difference, or two that are about as
+// likely.
+func (c *Comparison) likelyText() string {
+	ls := c.Diff.Likely()
+	switch {
+	case len(ls) == 0 && len(c.Diff.Unknown) > 0:
+		return "the cause cannot be known, since one side has no " + strings.Join(c.Diff.Unknown, ", ")
+	case len(ls) == 0:
+		return fmt.Sprintf("no known cause among %s in provenance", plural(len(c.Diff.Lines), "difference"))
+	}
+	const about = 0.9
+	text := "likely " + causeText(ls[0])
+	if len(ls) > 1 && ls[1].Weight >= about*ls[0].Weight {
+		text += " or " + causeText(ls[1])
+	}
+	return text
+}
+
+func causeText(l DifferenceLine) string {
+	short := func(v *string) string { return firstLine(shorten(side(v), false)) }
+	text := fmt.Sprintf("%s %s", plain(l.Group), plain(l.Key))
+	if l.Group == "env" || l.Group == "flags" {
+		text = plain(l.Key)
+	}
+	if a, b := short(l.A), short(l.B); len(a)+len(b) < 40 {
+		text += fmt.Sprintf(" (%s -> %s)", a, b)
+	}
+	return text
+}
+
+// tie is how near to the best a cell must be to be as good: below it a cheaper
+// setting is worth more than the rest.
+const tie = 0.01
+
+// Decision says which cell of a sweep to take: the best one, unless one with
+// fewer steps is within 1 % of it, which costs less memory and drafts less in
+// vain. "" when no cell was ranked against another.
+func Decision(s *Summary) string {
+	if s.Best < 0 {
+		return ""
+	}
+	best := &s.Cells[s.Best]
+	top := best.Metrics[s.Objective].Median
+	take := best
+	var near []string
+	ranked := 0
+	for i := range s.Cells {
+		row := &s.Cells[i]
+		m, ok := row.Metrics[s.Objective]
+		if !ok || row.Failed > 0 || m.Median <= 0 {
+			continue
+		}
+		ranked++
+		apart := math.Max(m.Median/top, top/m.Median) - 1
+		if i == s.Best || apart > tie {
+			continue
+		}
+		near = append(near, row.name)
+		if cheaper(row, take) {
+			take = row
+		}
+	}
+	switch {
+	case ranked < 2:
+		return ""
+	case len(near) == 0:
+		return fmt.Sprintf("%s best; none within 1 %%: take %s", best.name, best.name)
+	}
+	return fmt.Sprintf("%s best; %s within 1 %%: take %s", best.name, cellsText(near), take.name)
+}
+
+// cheaper says that a cell drafts less than another: the baseline does not at
+// all, and steps count before the width of the tree.
+func cheaper(a, b *CellRow) bool {
+	if a.Baseline != b.Baseline {
+		return a.Baseline
+	}
+	for _, name := range []string{"steps", "topk", "draft"} {
+		x, okA := quantity(a.Params[name])
+		y, okB := quantity(b.Params[name])
+		if okA && okB && x != y {
+			return x < y
+		}
+	}
+	return false
+}
+
+func quantity(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// RegressionError says that cells are slower than a limit allows, by more than
+// noise.
+type RegressionError struct {
+	Cells []string // with by how much
+	Limit float64
+}
+
+func (e *RegressionError) Error() string {
+	return fmt.Sprintf("regression beyond %s: %s", percent(e.Limit), strings.Join(e.Cells, "; "))
+}
+
+// Hint says what to do next.
+func (e *RegressionError) Hint() string {
+	return "the likeliest causes stand above; measure both again, interleaved, before you act on it"
+}
+
+// Regression is *RegressionError when a cell is slower than CompareOptions.Limit
+// allows and separable from the reference; nil otherwise, also when that cannot
+// be told after one launch.
+func (c *Comparison) Regression() error {
+	if len(c.Regressions) == 0 {
+		return nil
+	}
+	return &RegressionError{Cells: c.Regressions, Limit: c.limit}
+}
