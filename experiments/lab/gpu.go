@@ -29,18 +29,6 @@ func ThrottleReasons() []string {
 	return []string{"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
 }
 
-// Neighbour is another's process on a card, in another container: nvidia-smi
-// shows it, /proc does not.
-type Neighbour struct {
-	Card   int    `json:"gpu"`
-	MiB    int    `json:"mib"`
-	Name   string `json:"name"`   // its command
-	Always bool   `json:"always"` // also while no server runs: then no server can be started on that card
-}
-
-// otherPIDs begin above the highest number that Linux gives to a process.
-const otherPIDs = 1 << 22
-
 func (s Settings) validateCards() error {
 	for name, v := range map[string]float64{"gpu_clock_mhz": s.Clock, "gpu_power_w": s.Power, "gpu_temp_c": s.Temperature} {
 		if !(v > 0) || math.IsInf(v, 0) {
@@ -98,14 +86,6 @@ func (l layout) writeSMI(s Settings) error {
 	} {
 		cards += " " + v[0] + "='" + strings.ReplaceAll(v[1], "'", `'\''`) + "'"
 	}
-	var others strings.Builder
-	for i, n := range s.Neighbours {
-		always := "no"
-		if n.Always {
-			always = "yes"
-		}
-		fmt.Fprintf(&others, "%d %d %d %s %s\n", n.Card, otherPIDs+i+1, n.MiB, always, n.Name)
-	}
 	for _, d := range []string{l.path("gpu", "apps"), l.bin()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return fmt.Errorf("practice host: %w", err)
@@ -117,7 +97,6 @@ func (l layout) writeSMI(s Settings) error {
 		mode fs.FileMode
 	}{
 		{l.path("gpu", "cards"), []byte(cards + "\n"), 0o600},
-		{l.path("gpu", "neighbours"), []byte(others.String()), 0o600},
 		{l.path("gpu", "answer.awk"), smiAnswers, 0o600},
 		{filepath.Join(l.bin(), "nvidia-smi"), smi, 0o700},
 	} {
@@ -125,7 +104,7 @@ func (l layout) writeSMI(s Settings) error {
 			return err
 		}
 	}
-	return nil
+	return l.setNeighbours(s.Neighbours)
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
