@@ -45,7 +45,10 @@ type attempt struct {
 	ready   server.Ready
 	patches PatchState
 	facts   launchFacts
-	keeper  *keeper // of the leases
+	argv    []string  // as the server is started; rec.Argv hides its secrets
+	probed  *found    // facts that were read while the server started; nil: not yet
+	secrets *redactor // of hider
+	keeper  *keeper   // of the leases
 
 	run    *record.Run // being measured
 	runNow PlannedRun

@@ -2,18 +2,13 @@ package experiments
 
 import (
 	"context"
-	_ "embed"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"specrun/deploy/server"
 	"specrun/experiments/bench"
-	"specrun/experiments/record"
 	"specrun/patches"
 	"specrun/remote"
 )
@@ -49,14 +44,14 @@ func Connect(h RemoteHost, o ConnectOptions) *Host {
 		Patcher: &remotePatcher{h: h, o: o, seen: map[string]PatchState{}},
 		Server:  servers,
 		Bench:   newBenches(h, servers, o.Worker),
-		Prober:  remoteProber{h},
+		Prober:  newProber(h),
 		Close:   h.Close,
 	}
 }
 
 // RefOf is how a plan names a patch.
 func RefOf(p *patches.Patch) PatchRef {
-	return PatchRef{Name: p.Name, Version: p.Version, SHA256: p.SHA256(), Probe: string(p.Probe), Env: p.Env}
+	return PatchRef{Name: p.Name, Version: p.Version, SHA256: p.SHA256(), Probe: string(p.Probe), Prints: len(p.Emits.Rows) > 0, Env: p.Env}
 }
 
 type remoteLeases struct {
@@ -120,27 +115,3 @@ func (s remoteServer) ReadAt(ctx context.Context, path string, p []byte, off int
 }
 
 func (s remoteServer) Client() *http.Client { return s.client }
-
-//go:embed scripts/hostfacts.sh
-var hostFactsText string
-
-type remoteProber struct{ h RemoteHost }
-
-func (p remoteProber) Facts(ctx context.Context, w Where) ([]record.Fact, error) {
-	res, err := p.h.Run(ctx, remote.Script{Name: "hostfacts", Text: remote.HostLib() + hostFactsText, Vars: []remote.Var{{Name: "PYTHON", Value: w.Python}}})
-	if err != nil {
-		return nil, err
-	}
-	var out []record.Fact
-	for line := range strings.Lines(string(res.Stdout)) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
-		if len(f) != 3 {
-			return nil, fmt.Errorf("%s: host facts: unexpected line %q", p.h.Name(), line)
-		}
-		out = append(out, record.Fact{Group: f[0], Key: f[1], Value: f[2]})
-	}
-	if len(out) == 0 {
-		return nil, errors.New(p.h.Name() + ": host facts: no answer")
-	}
-	return out, nil
-}

@@ -42,6 +42,9 @@ type world struct {
 	disturbs []string // what touched a server while it was measured
 	patchErr func(set []PatchRef) error
 	stopErr  error
+	environ  map[string]string // added to what a server process has
+	probes   []LaunchQuery     // that were asked
+	probe    func(q LaunchQuery) (LaunchProbe, error)
 }
 
 type fakeServer struct {
@@ -279,6 +282,9 @@ func (f fakeServers) Environ(_ context.Context, id server.Identity) (map[string]
 			for k, v := range s.launch.Env {
 				out[k] = v
 			}
+			for k, v := range f.w.environ {
+				out[k] = v
+			}
 			return out, nil
 		}
 	}
@@ -408,6 +414,16 @@ func (f fakeProber) Facts(context.Context, Where) ([]record.Fact, error) {
 		facts = append(facts, record.Fact{Group: "gpu", Key: fmt.Sprintf("%d uuid", index), Value: uuid})
 	}
 	return facts, nil
+}
+
+func (f fakeProber) Launch(_ context.Context, q LaunchQuery) (LaunchProbe, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	f.w.probes = append(f.w.probes, q)
+	if f.w.probe != nil {
+		return f.w.probe(q)
+	}
+	return LaunchProbe{Facts: []record.Fact{{Group: "packages", Key: "torch", Value: "2.9.1"}}}, nil
 }
 
 type fakeEngine struct{ fakeRenderer }

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 // the launch: a run that failed early has less of it.
 func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	var f facts
+	hide := a.hider()
 	cell := a.x.plan.Cells[r.Cell]
 	f.add("code", "specrun", a.x.deps.Version)
 	f.add("code", "engine", a.cfg.Engine)
@@ -31,7 +31,7 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("command", "argv", quoteArgv(a.rec.Argv))
 	f.add("command", "cwd", a.cfg.Cwd)
 	for _, fl := range a.cfg.Flags {
-		f.add("flags", "asked "+fl.Name, strings.Join(fl.Values, " "))
+		f.add("flags", "asked "+fl.Name, hide.value(fl.Name, strings.Join(fl.Values, " ")))
 	}
 	for _, name := range sortedKeys(a.facts.Checked.Effective) {
 		if name == "port" || name == "nccl_port" {
@@ -40,12 +40,10 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 		f.add("flags", name, a.facts.Checked.Effective[name])
 	}
 	for _, name := range sortedKeys(a.facts.Environ) {
-		// Its own name differs in every launch and explains nothing.
-		if name != "SPECRUN_RUN_ID" {
-			f.add("env", name, a.facts.Environ[name])
-		}
+		f.add("env", name, a.facts.Environ[name])
 	}
 	f.list = append(f.list, a.facts.Host...)
+	f.list = append(f.list, a.facts.Launch...)
 	f.add("host", "name", a.x.plan.Host.Name)
 	b := cell.Bench
 	f.add("workload", "model", a.facts.Checked.Model)
@@ -81,17 +79,4 @@ func quoteArgv(words []string) string {
 		return fmt.Sprintf("%q", words)
 	}
 	return string(text)
-}
-
-// hostFacts asks the host once for each interpreter.
-func (x *execution) hostFacts(ctx context.Context, w Where) ([]record.Fact, error) {
-	if known, ok := x.hostInfo[w.key()]; ok {
-		return known, nil
-	}
-	found, err := x.host.Prober.Facts(ctx, w)
-	if err != nil {
-		return nil, fmt.Errorf("facts of the host: %w", err)
-	}
-	x.hostInfo[w.key()] = found
-	return found, nil
 }

@@ -190,9 +190,40 @@ type Bench interface {
 	Stop(ctx context.Context, j BenchJob) error
 }
 
-// Prober reads what else could explain a number: kernel, CPU, GPUs, driver.
+// Prober reads what else could explain a number. It changes nothing on a host.
 type Prober interface {
+	// Facts are those that stay while a host runs: kernel, CPU, GPUs, driver.
 	Facts(ctx context.Context, w Where) ([]record.Fact, error)
+	// Launch reads, by one script with at most one start of the interpreter, what
+	// may be otherwise at the next launch: packages, the engine's files, the
+	// model's, settings of GPUs and CPUs, who else uses them. It may run beside
+	// the other calls.
+	Launch(ctx context.Context, q LaunchQuery) (LaunchProbe, error)
+}
+
+// LaunchQuery is what the facts of a launch are asked about.
+type LaunchQuery struct {
+	Where   Where
+	Engine  string        // package that serves; "" for none
+	Patched []PatchedFile // counted as before their patch while they are as the ledger says
+	Models  []ModelFiles
+	PID     int // of the server; 0 unknown
+	Session int // of the server; 0 unknown
+}
+
+// ModelFiles is a model as the server was told to load it.
+type ModelFiles struct {
+	What     string // model or draft
+	Path     string // folder on the host, or a name of the hub
+	Revision string
+}
+
+// LaunchProbe is what was found.
+type LaunchProbe struct {
+	Facts []record.Fact
+	// Diff is that of an editable engine's working copy; nil when there is none,
+	// or it is too long to keep.
+	Diff []byte
 }
 
 // Engine is what is particular to an engine.

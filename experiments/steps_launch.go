@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +37,10 @@ type readyEvidence struct {
 type launchFacts struct {
 	Checked Checked           `json:"checked"`
 	Argv    []string          `json:"argv"`
-	Environ map[string]string `json:"environ"` // of the process; secrets redacted
+	Environ map[string]string `json:"environ"` // of the process; secrets hidden
 	Host    []record.Fact     `json:"host"`
+	Launch  []record.Fact     `json:"launch,omitempty"` // what may be otherwise at the next launch
+	Caches  []string          `json:"caches,omitempty"` // folders of compiled kernels
 	// Announced are the profilers that the log names by then.
 	Announced []PatchRef `json:"announced,omitempty"`
 }
@@ -203,14 +204,14 @@ func (a *attempt) lookStart(ctx context.Context) (Found, any, error) {
 	if err != nil {
 		return Absent, nil, err
 	}
-	a.rec.Argv = words
+	a.argv, a.rec.Argv = words, a.hider().argv(words)
 	switch st.Phase {
 	case server.Running:
 		return Done, st.Identity, a.noteIdentity(st.Identity)
 	case server.Exited:
 		return Absent, nil, &server.ExitedError{Host: a.x.host.Name, Code: st.ExitCode, Signal: st.Signal, LogPath: st.LogPath, Tail: a.tail(ctx)}
 	}
-	return Absent, map[string]any{"argv": words, "port": a.leases.Port}, nil
+	return Absent, map[string]any{"argv": a.rec.Argv, "port": a.leases.Port}, nil
 }
 
 func (a *attempt) noteIdentity(id server.Identity) error {
@@ -242,7 +243,7 @@ func (a *attempt) doStart(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := a.x.host.Server.Start(ctx, server.Launch{ID: a.rec.ID, About: about, Argv: a.rec.Argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
+	id, err := a.x.host.Server.Start(ctx, server.Launch{ID: a.rec.ID, About: about, Argv: a.argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
 		EnvFile: a.cfg.EnvFile, Env: env, LoginEnv: a.cfg.LoginEnv, Cwd: a.cfg.Cwd, Port: a.leases.Port, GPUs: gpus})
 	if err != nil {
 		return nil, err
@@ -277,13 +278,16 @@ func (a *attempt) lookReady(context.Context) (Found, any, error) {
 
 func (a *attempt) doReady(ctx context.Context) (any, error) {
 	p := a.x.plan.Ready
+	probing := a.beginProbe(ctx) // beside the waiting, which is what takes long
 	ready, err := a.x.host.Server.WaitReady(ctx, a.state, a.leases.Port, a.x.engine.Readiness(), server.ReadyOptions{
 		Timeout: time.Duration(p.Timeout), Stall: time.Duration(p.Stall), Poll: a.x.deps.Poll,
 		OnProgress: func(p server.Progress) { a.progress(stepReady, PhaseNote, p.Milestone) },
 	})
 	if err != nil {
+		probing.cancel()
 		return nil, err
 	}
+	a.probed = probing.wait()
 	a.ready = ready
 	return readyEvidence{Ready: ready, LogPath: a.state.LogPath}, nil
 }
@@ -311,41 +315,29 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment of the server process: %w", err)
 	}
-	facts, err := a.x.hostFacts(ctx, a.where())
-	if err != nil {
-		return nil, err
+	// An earlier controller may have waited for readiness.
+	if a.probed == nil || a.probed.err != nil {
+		a.probed = a.beginProbe(ctx).wait()
+	}
+	if a.probed.err != nil {
+		return nil, a.probed.err
 	}
 	// The server has read its files by now: what somebody changed since the patch
 	// step is what it runs with.
 	if a.patches, err = h.Patcher.Current(ctx, a.where()); err != nil {
 		return nil, fmt.Errorf("read the engine's files again: %w", err)
 	}
-	if key := checked.Effective["api_key"]; key != "" && key != "null" {
-		checked.Effective["api_key"] = redacted
-	}
 	checked.simulates(environ) // set by a file or a login shell, too
-	a.facts = launchFacts{Announced: announced(a.tail(ctx)), Checked: checked, Argv: a.rec.Argv, Environ: redact(environ, a.cfg.Secrets), Host: facts}
+	hide := a.hider()
+	kept := environment(environ, hide)
+	hide.checked(&checked)
+	a.facts = launchFacts{Announced: announced(a.tail(ctx)), Checked: checked, Argv: a.rec.Argv, Environ: kept,
+		Host: hide.facts(a.probed.host), Launch: hide.facts(a.probed.launch.Facts), Caches: cacheFolders(environ, environ["USER"])}
+	if err := a.keepDiff(ctx, hide, a.probed.launch.Diff); err != nil {
+		return nil, err
+	}
 	for _, m := range checked.Mismatches {
 		a.progress(stepCheck, PhaseNote, m.String())
 	}
 	return a.facts, nil
-}
-
-// redacted stands for a value that must not be stored.
-const redacted = "(not stored)"
-
-// secretName fits what is named like a secret: HF_TOKEN, AWS_SECRET_ACCESS_KEY,
-// but not TOKENIZERS_PARALLELISM.
-var secretName = regexp.MustCompile(`(?i)(^|_)(token|secret|passwd|password|credentials?|(api|access|private)_key)($|_)`)
-
-// redact hides secrets: those the spec names, and what is named like one.
-func redact(env, secrets map[string]string) map[string]string {
-	out := make(map[string]string, len(env))
-	for name, value := range env {
-		if _, secret := secrets[name]; value != "" && (secret || secretName.MatchString(name)) {
-			value = redacted
-		}
-		out[name] = value
-	}
-	return out
 }

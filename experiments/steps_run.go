@@ -95,7 +95,11 @@ func (m *measurement) job(warm bool) BenchJob {
 	if warm {
 		dir += "-warm"
 	}
-	return BenchJob{Launch: a.rec.ID, Dir: dir, BaseURL: a.ready.BaseURL, Model: a.facts.Checked.Model, LogPath: a.state.LogPath, Warm: warm, Plan: m.cell.Bench}
+	j := BenchJob{Launch: a.rec.ID, Dir: dir, BaseURL: a.ready.BaseURL, Model: a.facts.Checked.Model, LogPath: a.state.LogPath, Warm: warm, Plan: m.cell.Bench}
+	if !warm && m.cell.Bench.Where == "host" { // elsewhere the worker sees another machine
+		j.Watch = a.watch()
+	}
+	return j
 }
 
 // load is the step that warms the server up, or measures it. One that is

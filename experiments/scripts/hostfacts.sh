@@ -1,7 +1,11 @@
-# Prints what could explain a number, one "group key value" a line.
-# Behind remote.HostLib. Changes nothing.
-fact() {
-	[ -z "$3" ] || printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%s' "$3" | tr '\t\n' '  ')"
+# Prints what could explain a number and does not change while a host runs.
+# Behind remote.HostLib and smi.sh. Changes nothing.
+
+# first FILE sets line to its first line; false without one.
+first() {
+	line=
+	{ IFS= read -r line <"$1"; } 2>/dev/null
+	[ -n "$line" ]
 }
 
 main() {
@@ -12,22 +16,28 @@ main() {
 	if [ -r /proc/cpuinfo ]; then
 		fact host cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
 		fact host cpus "$(grep -c '^processor' /proc/cpuinfo)"
+		virtual=
+		! grep -q '^flags.* hypervisor' /proc/cpuinfo || virtual="yes"
+		if first /sys/class/dmi/id/product_name && [ -n "$virtual" ]; then virtual="yes, $line"; fi
+		fact host virtual_machine "${virtual:-no}"
 	fi
 	[ ! -r /proc/meminfo ] || fact host memory_kib "$(sed -n 's/^MemTotal:[[:space:]]*\([0-9]*\).*/\1/p' /proc/meminfo)"
-	if command -v nvidia-smi >/dev/null 2>&1; then
-		nvidia-smi --query-gpu=index,name,uuid,driver_version,memory.total,power.limit,clocks.max.sm,persistence_mode --format=csv,noheader 2>/dev/null |
-			while IFS=, read -r index name uuid driver memory power clock persistence; do
-				fact gpu "$index name" "${name# }"
-				fact gpu "$index uuid" "${uuid# }"
-				fact gpu "$index memory" "${memory# }"
-				fact gpu "$index power_limit" "${power# }"
-				fact gpu "$index max_clock" "${clock# }"
-				fact gpu "$index persistence" "${persistence# }"
-				[ "$index" != 0 ] || fact gpu driver "${driver# }"
-			done
-		fact gpu cuda "$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9.]*\).*/\1/p' | head -n 1)"
-	fi
-	expand "$PYTHON"
-	fact code python_version "$("$expanded" -c 'import platform; print(platform.python_version())' 2>/dev/null </dev/null)"
+	container=
+	[ ! -e /.dockerenv ] || container=docker
+	[ ! -e /run/.containerenv ] || container=podman
+	[ -z "$KUBERNETES_SERVICE_HOST" ] || container=kubernetes
+	fact host container "${container:-no}"
+	! first /proc/cmdline || fact host kernel_options "$line"
+	! first /sys/devices/system/cpu/smt/active || fact host smt "$line"
+	! first /sys/module/nvidia/version || fact gpu kernel_module "$line"
+	nodes=
+	for node in /sys/devices/system/node/node[0-9]*; do
+		! first "$node/cpulist" || nodes="$nodes${nodes:+; }${node##*/node}: $line"
+	done
+	fact host numa_cpus "$nodes"
+	smi_there || return 0
+	smi_query index,name,uuid,driver_version,memory.total,vbios_version,power.default_limit,clocks.max.sm,clocks.max.memory,pcie.link.gen.max,pcie.link.width.max,pcie.link.width.current
+	smi topo -m | sed 's/^/topo	/'
+	fact gpu cuda "$(smi | sed -n 's/.*CUDA Version: *\([0-9.]*\).*/\1/p' | head -n 1)"
 	return 0
 }
