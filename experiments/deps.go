@@ -105,6 +105,7 @@ type Progress struct {
 // Summary is how an execution ended.
 type Summary struct {
 	SweepID  string
+	Kind     string // of the plan
 	State    record.SweepState
 	Done     int // runs, over the sweep's whole life
 	Failed   int

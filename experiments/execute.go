@@ -362,7 +362,7 @@ func (x *execution) counts() (done, failed int) {
 }
 
 func (x *execution) summary(state record.SweepState) *Summary {
-	s := &Summary{SweepID: x.sweepID, State: state, Launches: x.launches, Notes: x.notes}
+	s := &Summary{SweepID: x.sweepID, Kind: x.own.Kind, State: state, Launches: x.launches, Notes: x.notes}
 	s.Done, s.Failed = x.counts()
 	return s
 }

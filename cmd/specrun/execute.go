@@ -78,6 +78,8 @@ func (s hostSweep) next() string {
 		return "specrun server stop --host " + s.entry.Name
 	case s.patched:
 		return "specrun rollback --host " + s.entry.Name
+	case s.plan.Kind == experiments.KindProbe:
+		return "specrun list"
 	}
 	return listRuns
 }
@@ -114,7 +116,11 @@ func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments
 // closing is the last line of a sweep. An error that follows it has a hint of
 // its own about what is next.
 func (a *app) closing(s *experiments.Summary, err error, took time.Duration, path, next string) string {
-	text := fmt.Sprintf("sweep %s %s: %s done, %d failed, %d missing", s.SweepID, s.State, counted(s.Done, "run"), s.Failed, s.Missing)
+	what := "sweep"
+	if s.Kind == experiments.KindProbe {
+		what = "probe"
+	}
+	text := fmt.Sprintf("%s %s %s: %s done, %d failed, %d missing", what, s.SweepID, s.State, counted(s.Done, "run"), s.Failed, s.Missing)
 	if s.Launches == 0 && err == nil {
 		text += "; nothing is left to do"
 	} else {

@@ -28,7 +28,7 @@ func (a *app) announce(p *experiments.Plan, full bool) {
 		show("  dropped %s: breaks the rule %s", d.Cell, d.Rule)
 	}
 	for _, m := range p.Merged {
-		show("  merged %s into %s: %s", m.Cell, namesIn(p.Cells)(p.Cells[m.Into]), m.Why)
+		show("  merged %s into %s: %s", m.Cell, namesIn(p.All())(p.Cells[m.Into]), m.Why)
 	}
 	for _, n := range p.Notes {
 		show("%s", a.noteText("  note: ", n))
@@ -47,21 +47,22 @@ func launchesText(p *experiments.Plan) string {
 		cells  []string
 		rounds int
 	}
-	name := namesIn(p.Cells)
+	cells := p.All()
+	name := namesIn(cells)
 	var groups []*group
 	byCommand := map[string]*group{}
 	port := 0
 	for _, l := range p.Launches {
-		var cells []string
+		var of []string
 		for _, r := range l.Runs {
-			if c := name(p.Cells[r.Cell]); !slices.Contains(cells, c) {
-				cells = append(cells, c)
+			if c := name(cells[r.Cell]); !slices.Contains(of, c) {
+				of = append(of, c)
 			}
 		}
-		key := strings.Join(append(cells, l.Command), "\x00")
+		key := strings.Join(append(of, l.Command), "\x00")
 		g := byCommand[key]
 		if g == nil {
-			g = &group{first: l, cells: cells}
+			g = &group{first: l, cells: of}
 			byCommand[key], groups = g, append(groups, g)
 		}
 		g.rounds++
@@ -80,6 +81,10 @@ func launchesText(p *experiments.Plan) string {
 			fmt.Fprintf(&b, ", x %d rounds", g.rounds)
 		}
 		fmt.Fprintf(&b, "\n%s\n", g.first.Command)
+	}
+	for _, q := range p.Quotes {
+		fmt.Fprintf(&b, "\nif %s is best: %s, patches %s, x %s\n%s\n", name(cells[q.Of]), name(q.Cell), patchNames(q.Cell.Server.Patches),
+			counted(p.Rounds, "round"), q.Command)
 	}
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"specrun/experiments"
 	"specrun/experiments/record"
 	"specrun/experiments/report"
 	"specrun/experiments/store"
@@ -96,8 +97,9 @@ func newShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a sweep's table, or all that is stored of a run",
-		Long: `Show a sweep as the table of its cells, or a run with its numbers, labels, checks
-and provenance. "last" is the sweep or run begun last, among those with a result.` +
+		Long: `Show a sweep as the table of its cells, a probe as what its patch costs, or a run
+with its numbers, labels, checks and provenance. "last" is the sweep or run begun
+last, among those with a result; a probe or an A/A sweep has its own id only.` +
 			exitStatus(exitOK, exitFailed, exitUsage),
 		Example: `  specrun show last
   specrun show last --json`,
@@ -173,8 +175,10 @@ func (a *app) sweepID(ctx context.Context, s *store.Store, id string) (string, e
 	return s.SweepID(ctx, id)
 }
 
-// measuring are the kinds of sweeps that measured something here.
-var measuring = []string{"sweep", "run"}
+// measuring are the kinds of sweeps that "last" means: those that measured cells
+// of an experiment. A probe or an A/A sweep is about the measuring itself, and
+// has its own id.
+var measuring = []string{experiments.KindSweep, experiments.KindRun}
 
 // lastID gives the sweep that "last" means: the one begun last that has a result,
 // since one that was refused has none, else the one begun last; an import only
@@ -196,20 +200,46 @@ func lastID(ctx context.Context, s *store.Store) (string, error) {
 	return s.LatestSweep(ctx)
 }
 
-// showSweep prints the table of a sweep as it is now.
+// showSweep prints what a sweep has found as it is now: the table of its cells,
+// and what its kind makes of it.
 func (a *app) showSweep(ctx context.Context, s *store.Store, id string) error {
 	view, err := s.View(ctx, id)
 	if err != nil {
 		return err
 	}
-	summary := report.Summarize(view, a.reportOptions())
+	o, failed := a.known(ctx, s, view)
+	if view.Sweep.Kind == experiments.KindProbe {
+		return errors.Join(a.showProbe(view, o), failed())
+	}
+	summary := report.Summarize(view, o)
+	if err := failed(); err != nil {
+		return err
+	}
 	if a.flags.json {
 		for _, cell := range summary.Cells {
 			a.line("cell", cell)
 		}
+		if view.Sweep.Kind == experiments.KindAA {
+			a.line("aa", summary.AA())
+		}
 		return nil
 	}
 	return a.text(summary.WriteTable)
+}
+
+func (a *app) showProbe(view record.SweepView, o report.Options) error {
+	line, err := report.Probe(view, nil)
+	if err == nil && o.Noise != nil {
+		line, err = report.Probe(view, o.Noise(line.Host, "tpot"))
+	}
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		a.line("probe", line)
+		return nil
+	}
+	return a.text(line.Write)
 }
 
 func (a *app) reportOptions() report.Options {

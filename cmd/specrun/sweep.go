@@ -23,8 +23,10 @@ type sweepFlags struct {
 	rounds     int
 	repeats    int
 	noBaseline bool
-	single     bool // specrun run
-	unmeasured bool // specrun server: nothing is run, so no time is estimated
+	aa         bool
+	single     bool   // specrun run
+	probe      string // specrun probe: the patch
+	unmeasured bool   // specrun server: nothing is run, so no time is estimated
 }
 
 func (f *sweepFlags) register(c *cobra.Command) {
@@ -49,7 +51,12 @@ VALUES (ends are inclusive)
   steps=1..4   x=1..9..2   conc=1..256x2   mode=prefill,decode   steps=2
   steps+draft=1+2,2+3      patches=none,profiling-v4
 KEYS
-  a param, else a flag of the spec; flag.NAME env.NAME bench.NAME patches python` +
+  a param, else a flag of the spec; flag.NAME env.NAME bench.NAME patches python
+
+From two rounds on the cells take turns (order: interleave), every second round
+backwards. With bench.quotable: true in the spec the best cell is measured again at
+the end, without its profiling patches. --aa measures every cell against itself:
+what is called different then is noise.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
 		Example: `  specrun sweep steps=1..4 --host kimi-8gpu
   specrun sweep steps=1..4 mode=prefill,decode --host kimi-8gpu --rounds 3
@@ -58,6 +65,7 @@ KEYS
 	}
 	f.register(c)
 	c.Flags().BoolVar(&f.noBaseline, "no-baseline", false, "leave the baseline cell out")
+	c.Flags().BoolVar(&f.aa, "aa", false, "each cell twice, as arms a and b in turn: how often is a cell called different from itself?")
 	return c
 }
 
@@ -153,21 +161,22 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 	}
 	host := experiments.HostConfig{Name: e.Name, Python: e.Python, Cwd: e.Cwd, StateDir: e.StateDir, Env: e.Env}
 	options := experiments.Options{
-		Axes: axes, Single: f.single, NoBaseline: f.noBaseline, Host: host, Python: a.flags.python,
+		Axes: axes, Single: f.single, NoBaseline: f.noBaseline, AA: f.aa, Host: host, Python: a.flags.python,
 		Rounds: f.rounds, Repeats: f.repeats, Renderer: engine,
-		Patches: func(name string) (experiments.PatchRef, error) {
-			p, err := a.patchFor(name, e)
-			if err != nil {
-				return experiments.PatchRef{}, err
-			}
-			ref := experiments.RefOf(p)
-			if strings.ContainsRune(name, filepath.Separator) {
-				ref.Folder, err = filepath.Abs(name) // resume may run elsewhere
-			}
-			return ref, err
-		},
+		Patches: func(name string) (experiments.PatchRef, error) { return a.patchRef(name, e) },
 	}
-	if _, err := experiments.Resolve(spec, options); err != nil {
+	resolve := experiments.Resolve
+	if f.probe != "" {
+		ref, err := a.patchRef(f.probe, e)
+		if err != nil {
+			return nil, false, err
+		}
+		options.Patches = func(string) (experiments.PatchRef, error) { return ref, nil } // the only one of a probe
+		resolve = func(s *experiments.Spec, o experiments.Options) (*experiments.Experiment, error) {
+			return experiments.ResolveProbe(s, o, ref.Name)
+		}
+	}
+	if _, err := resolve(spec, options); err != nil {
 		return nil, false, err // before the host is asked: a wrong spec costs no connection
 	}
 	h, err := a.experimentHost(ctx, e)
@@ -184,12 +193,25 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 			return nil, false, err
 		}
 	}
-	experiment, err := experiments.Resolve(spec, options)
+	experiment, err := resolve(spec, options)
 	if err != nil {
 		return nil, false, err
 	}
 	plan, err = experiments.NewPlan(experiment)
 	return plan, len(state.Patches) > 0, err
+}
+
+// patchRef names a patch exactly, for a sweep on the host.
+func (a *app) patchRef(name string, e configs.Host) (experiments.PatchRef, error) {
+	p, err := a.patchFor(name, e)
+	if err != nil {
+		return experiments.PatchRef{}, err
+	}
+	ref := experiments.RefOf(p)
+	if strings.ContainsRune(name, filepath.Separator) {
+		ref.Folder, err = filepath.Abs(name) // resume may run elsewhere
+	}
+	return ref, err
 }
 
 // looksLikeRange is how people write a range who do not know the grammar.

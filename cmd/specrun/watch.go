@@ -28,7 +28,7 @@ type watch struct {
 func (a *app) newWatch(p *experiments.Plan, several bool) *watch {
 	w := &watch{a: a, begin: a.now(), names: namesIn(nil)}
 	if p != nil {
-		w.names, w.estimate = namesIn(p.Cells), time.Duration(p.Estimate.Seconds)*time.Second
+		w.names, w.estimate = namesIn(p.All()), time.Duration(p.Estimate.Seconds)*time.Second
 		if several {
 			w.host = p.Host.Name + ": "
 		}

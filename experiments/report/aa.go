@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -37,6 +36,9 @@ type AACell struct {
 
 	name string
 }
+
+// kindAA is the kind of an A/A sweep.
+const kindAA = "aa"
 
 // armParam tells the two arms of a cell apart.
 const armParam = "arm"
@@ -115,8 +117,8 @@ func (s *Summary) otherArm(a *CellRow) *CellRow {
 // surprising is how rarely so many false calls come about by chance.
 const surprising = 0.05
 
-// Write writes it for people.
-func (l AALine) Write(w io.Writer) error {
+// text says it to people, in lines.
+func (l AALine) text() string {
 	var b strings.Builder
 	note := func(format string, args ...any) {
 		for _, line := range Wrap(fmt.Sprintf(format, args...), noteWidth, "  ") {
@@ -139,8 +141,7 @@ func (l AALine) Write(w io.Writer) error {
 	if l.NoiseSD != nil {
 		note("noise between launches of one cell: %s (standard deviation, %s)", percent(*l.NoiseSD), l.Noise)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // tail is the chance of at least k calls in n comparisons that each call falsely

@@ -46,10 +46,14 @@ func TestAA_CountsWhatIsCalled(t *testing.T) {
 		"all called": {aaView(far, far, far), 3, 3, "more than chance explains", "--rounds"},
 		"one round":  {aaView([2][]float64{{100}, {130}}), 0, 0, "one launch of each arm", "called different from"},
 	} {
-		l := Summarize(c.view, Options{}).AA()
+		s := Summarize(c.view, Options{})
+		l := s.AA()
 		var b strings.Builder
-		if err := l.Write(&b); err != nil {
+		if err := s.WriteTable(&b); err != nil {
 			t.Fatal(err)
+		}
+		if s.Best >= 0 || strings.Contains(b.String(), "best is") {
+			t.Errorf("%s: one of two equal cells is best", name)
 		}
 		if l.Called != c.called || l.Compared != c.of || !strings.Contains(b.String(), c.text) || strings.Contains(b.String(), c.without) {
 			t.Errorf("%s: %d of %d\n%s", name, l.Called, l.Compared, b.String())
@@ -80,6 +84,7 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 		v.Runs = append(v.Runs, record.Run{ID: id, SlotID: id, LaunchID: id, State: record.RunDone})
 		v.Data[id] = record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: 94.2, Source: "client"}}}
 	}
+	v.Sweep.Kind = "sweep"
 	v.Sweep.Plan = json.RawMessage(`{"order":"interleave","rounds":3,"objective":"output_throughput","quotes":[{"of":1,"cell":{"ord":2}},{"of":0,"cell":{"ord":3}}]}`)
 	s := Summarize(v, Options{})
 	if s.Best != 0 || !s.Cells[2].Quotable || s.Cells[2].Best || s.Cells[1].Quotable {

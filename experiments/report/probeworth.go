@@ -15,7 +15,7 @@ const (
 )
 
 // sourceWords name a source of an accept length.
-var sourceWords = map[string]string{"per_request": "the requests themselves", "server_log": "the server's log"}
+var sourceWords = map[string]string{"per_request": "the requests", "server_log": "the server's log"}
 
 // agreement is how far two sources of one number may be apart.
 const agreement = 0.05
@@ -30,7 +30,7 @@ func (l *ProbeLine) judge(without, with probeSide) {
 		case Negligible:
 			say("cycle_total", worthUse, "a cycle takes as long as without the patch, within %s", percent(probeTolerance))
 		case Distorts:
-			say("cycle_total", worthNot, "it contains what the patch costs, %s of a cycle without it", percentBeyond(l.Ratio))
+			say("cycle_total", worthNot, "it contains what the patch costs: %s", percentBeyond(l.Ratio))
 		default:
 			say("cycle_total", worthUnknown, "what the patch costs is not known well enough: more rounds")
 		}
@@ -38,7 +38,7 @@ func (l *ProbeLine) judge(without, with probeSide) {
 	if with.phases() {
 		switch {
 		case l.probe == "sync":
-			say("phases", worthHint, "work of the device, but each phase alone and with its wait: they do not add up to a cycle without the patch")
+			say("phases", worthHint, "time of the device, but each phase alone and with its wait")
 		case l.probe == "events" && l.Verdict == Negligible:
 			say("phases", worthUse, "the device's own clock")
 		case l.probe == "events":
@@ -62,9 +62,9 @@ func (l *ProbeLine) judge(without, with probeSide) {
 	if _, _, ok := with.pick("output_throughput", "client"); ok {
 		switch l.Verdict {
 		case Negligible:
-			say("output_throughput", worthUse, "what the benchmark measures with the patch is what it measures without")
+			say("output_throughput", worthUse, "the same with the patch and without")
 		case Distorts:
-			say("output_throughput", worthNot, "the benchmark is slowed by the patch as well: quote a run without it (bench.quotable)")
+			say("output_throughput", worthNot, "slowed as well: quote a run without the patch (bench.quotable)")
 		default:
 			say("output_throughput", worthUnknown, "what the patch costs is not known well enough: more rounds")
 		}
@@ -84,11 +84,11 @@ func (l *ProbeLine) judgeAccept(with probeSide, say func(name, worth, format str
 	case !known:
 		say("accept_len", worthUnknown, "it prints %s, and nothing else counts accepted tokens", number(claimed, "tokens/step"))
 	case math.Abs(claimed/truth-1) <= agreement:
-		say("accept_len", worthUse, "it prints %s, %s has %s", number(claimed, "tokens/step"), sourceWords[source], number(truth, "tokens/step"))
+		say("accept_len", worthUse, "it prints %s; it is %s by %s", number(claimed, "tokens/step"), number(truth, "tokens/step"), sourceWords[source])
 	case math.Abs(truth-1-claimed) <= agreement*truth:
-		say("accept_len", worthNot, "it prints %s, %s has %s: it leaves the bonus token out", number(claimed, "tokens/step"), sourceWords[source], number(truth, "tokens/step"))
+		say("accept_len", worthNot, "it prints %s, without the bonus token; it is %s by %s", number(claimed, "tokens/step"), number(truth, "tokens/step"), sourceWords[source])
 	default:
-		say("accept_len", worthNot, "it prints %s, %s has %s", number(claimed, "tokens/step"), sourceWords[source], number(truth, "tokens/step"))
+		say("accept_len", worthNot, "it prints %s; it is %s by %s", number(claimed, "tokens/step"), number(truth, "tokens/step"), sourceWords[source])
 	}
 }
 

@@ -127,6 +127,10 @@ func Summarize(v record.SweepView, o Options) *Summary {
 	}
 	s.quotes(plan)
 	s.compare(plan.interleaved())
+	if v.Sweep.Kind == kindAA { // whose cells are all the same twice: there is nothing to rank
+		s.Verdict = s.AA().text()
+		return s
+	}
 	s.rank(plan.interleaved(), v.Data, runs)
 	return s
 }
