@@ -1,70 +1,203 @@
 package experiments
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"specrun/experiments/metrics"
 	"specrun/experiments/record"
 	"specrun/experiments/stats"
+	"specrun/experiments/trust"
 )
+
+// logReadings is how many summaries and decode lines of a log are kept at most;
+// of a longer one every second, fourth, ... is read.
+const logReadings = 20000
+
+// Meanings of a TOTAL, as the fact total_meaning has them.
+const (
+	totalCycle   = "cycle interval"
+	totalUnknown = "unknown"
+)
+
+// LogRun is one server start, or one benchmark, read out of an old file.
+type LogRun struct {
+	Data record.RunData
+	// StartUs and EndUs are the first and last stamp of its readings; 0 when it
+	// has no dated ones. Stamps of a log have no zone: they count as UTC, unless
+	// the fact host time_zone is absent, which means that the profiler's own clock
+	// was there.
+	StartUs, EndUs int64
+}
 
 // ReadLog reads an old log or benchmark output as runs, one for each server
 // start in it (none when nothing is recognised). What the file does not say is
-// absent: there is no provenance but the file's own kind.
+// absent.
 func ReadLog(r io.Reader, name string) ([]record.RunData, error) {
-	follower := metrics.NewFollower()
-	parsed, err := metrics.Parse(io.TeeReader(r, chunks{follower}), name)
+	runs, err := ReadLogRuns(r, name)
 	if err != nil {
 		return nil, err
 	}
-	follower.Close()
+	var out []record.RunData
+	for _, run := range runs {
+		out = append(out, run.Data)
+	}
+	return out, nil
+}
+
+// ReadLogRuns is ReadLog with the time of each run.
+func ReadLogRuns(r io.Reader, name string) ([]LogRun, error) {
+	l, err := metrics.ReadLog(r, name, logReadings)
+	if err != nil {
+		return nil, err
+	}
 	starts := map[int]bool{}
-	for _, s := range parsed.Extract {
+	for _, s := range l.Report.Extract {
 		starts[runOf(s)] = true
 	}
-	rows, decode := follower.Rows(), follower.Decode()
-	var runs []record.RunData
+	var runs []LogRun
 	for _, n := range slices.Sorted(maps.Keys(starts)) {
-		data := record.RunData{
-			Labels:     []record.Label{{Name: "imported", Reason: "read from " + name}},
-			Provenance: []record.Fact{{Group: "workload", Key: "file", Value: name}, {Group: "code", Key: "engine", Value: parsed.Engine}},
+		start := n
+		if len(starts) == 1 {
+			start = onlyStart(l)
 		}
-		ofRun := func(run int) bool { return len(starts) == 1 || run == n }
-		var ours []metrics.ProfilerRow
-		for _, row := range rows {
-			if ofRun(row.Run) {
-				ours = append(ours, row)
+		run := LogRun{Data: runData(l, name, n, start, len(starts) == 1)}
+		if t, ok := l.Times[start]; ok {
+			run.StartUs, run.EndUs = int64(t.First*1e6), int64(t.Last*1e6)
+			if !t.Zoned {
+				run.Data.Provenance = append(run.Data.Provenance, record.Fact{Group: "host", Key: "time_zone", Value: "unknown: the log's stamps have none"})
 			}
 		}
-		var lines []metrics.DecodeLine
-		for _, line := range decode {
-			if ofRun(line.Run) {
-				lines = append(lines, line)
-			}
-		}
-		whole := metrics.Summarise(ours, lines, metrics.Window{})
-		data.Metrics, data.Samples = append(whole.Metrics, slope(whole.Samples)...), whole.Samples
-		if slices.ContainsFunc(ours, func(row metrics.ProfilerRow) bool { return row.Text }) {
-			data.Labels = append(data.Labels, record.Label{Name: "total-unknown",
-				Reason: "the log has text blocks only, which do not say what their TOTAL spans"})
-		}
-		addSeries(&data, parsed, n)
-		runs = append(runs, data)
+		runs = append(runs, run)
 	}
 	return runs, nil
 }
 
-// addSeries adds what Summarise does not know: benchmark results, as the median
-// of what the file has.
+// onlyStart is the server start that all readings belong to: starts before it
+// may have ended without any.
+func onlyStart(l *metrics.Log) int {
+	start := 1
+	for _, r := range l.Rows {
+		start = max(start, r.Run)
+	}
+	for _, d := range l.Decode {
+		start = max(start, d.Run)
+	}
+	for run := range l.Times {
+		start = max(start, run)
+	}
+	return start
+}
+
+// runData is what one start of a log says: the series of run n, 0 where series
+// are not told apart.
+func runData(l *metrics.Log, name string, n, start int, only bool) record.RunData {
+	ours := func(run int) bool { return only || run == n }
+	rows := slices.DeleteFunc(slices.Clone(l.Rows), func(r metrics.ProfilerRow) bool { return !ours(r.Run) })
+	lines := slices.DeleteFunc(slices.Clone(l.Decode), func(d metrics.DecodeLine) bool { return !ours(d.Run) })
+	whole := metrics.Summarise(rows, lines, metrics.Window{})
+	data := record.RunData{Metrics: whole.Metrics, Samples: whole.Samples}
+	addSeries(&data, l.Report, n)
+
+	facts := []record.Fact{{Group: "workload", Key: "file", Value: name}, {Group: "code", Key: "engine", Value: l.Report.Engine}}
+	fact := func(group, key, value string) {
+		if value != "" {
+			facts = append(facts, record.Fact{Group: group, Key: key, Value: value})
+		}
+	}
+	var args map[string]string
+	for _, s := range l.Starts {
+		if s.Run == start && (s.Args != "" || s.Version != "") && args == nil {
+			var flags []record.Fact
+			flags, args = argFacts(s.Args)
+			facts = append(facts, flags...)
+			fact("code", "engine_version", s.Version)
+		}
+	}
+	fact("workload", "model", args["model_path"])
+	profilers := profilersOf(rows)
+	for _, p := range profilers {
+		fact("patches", "profiler", p)
+	}
+	meaning := totalMeaning(rows)
+	fact("code", "total_meaning", meaning)
+	for _, stride := range []struct {
+		n    int
+		what string
+	}{{l.RowStride, "profiler summary"}, {l.DecodeStride, "decode line"}} {
+		if stride.n > 1 {
+			fact("workload", "thinned", fmt.Sprintf("one %s in %d was read", stride.what, stride.n))
+		}
+	}
+	data.Provenance = facts
+	data.Labels, data.Checks = judgeLog(whole, data.Metrics, args, name, meaning)
+	return data
+}
+
+// profilersOf names the profilers of the rows: "name version hash"; a text block
+// does not say who printed it.
+func profilersOf(rows []metrics.ProfilerRow) []string {
+	var out []string
+	for _, r := range rows {
+		p := "unknown: text blocks"
+		if !r.Text {
+			p = strings.Join(strings.Fields(fmt.Sprintf("%s %s %.12s", r.Profiler, r.Version, r.Hash)), " ")
+		}
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// totalMeaning is what the rows' TOTAL spans: specrun's own JSON lines say so by
+// their schema, text does not. "" without rows.
+func totalMeaning(rows []metrics.ProfilerRow) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	if slices.ContainsFunc(rows, func(r metrics.ProfilerRow) bool { return r.Text }) {
+		return totalUnknown
+	}
+	return totalCycle
+}
+
+// judgeLog labels a run of a log by the same rules as a measured one.
+func judgeLog(s metrics.Summary, ms []record.Metric, args map[string]string, name, meaning string) ([]record.Label, []record.TrustCheck) {
+	in := trust.Input{Metrics: ms, Imported: true}
+	in.Steps, _ = strconv.Atoi(args["speculative_num_steps"])
+	if args["speculative_algorithm"] == "" && args != nil {
+		in.Steps = 0
+	}
+	if len(s.Rows) > 0 {
+		in.Cycles = cycles(s)
+	}
+	labels, checks := trust.Assess(in)
+	for i, l := range labels {
+		if l.Name == trust.Imported {
+			labels[i].Reason = "read from " + name
+		}
+	}
+	if meaning == totalUnknown && !slices.ContainsFunc(labels, func(l record.Label) bool { return l.Name == trust.TotalUnknown }) {
+		labels = append(labels, record.Label{Name: trust.TotalUnknown,
+			Reason: "the log has text blocks, which do not say what their TOTAL spans"})
+	}
+	return labels, checks
+}
+
+// addSeries adds what Summarise does not know, as the median of what the file
+// has: results of a benchmark, and the interval lines of other engines than
+// SGLang.
 func addSeries(data *record.RunData, parsed *metrics.Report, run int) {
 	have := map[string]bool{}
 	for _, m := range data.Metrics {
 		have[m.Name] = true
 	}
-	if parsed.Kind != metrics.KindBench {
+	if parsed.Kind != metrics.KindBench && (parsed.Kind != metrics.KindServerLog || parsed.Engine == metrics.EngineSGLang) {
 		return
 	}
 	for _, s := range parsed.Extract {
@@ -95,12 +228,4 @@ func runOf(s metrics.Series) int {
 		return 0
 	}
 	return n
-}
-
-// chunks feeds a follower what somebody else reads.
-type chunks struct{ to *metrics.Follower }
-
-func (c chunks) Write(p []byte) (int, error) {
-	c.to.Write(p)
-	return len(p), nil
 }

@@ -53,6 +53,18 @@ func (h *Host) Run(ctx context.Context, s Script) (Result, error) {
 	return res, err
 }
 
+// Stream is Run for output of any length: it goes to w as it comes, and a slow w
+// holds the script up. What w got is to be thrown away on an error. Result.Stdout
+// stays empty. The first error of w is returned at the script's end; to end it
+// earlier, cancel ctx.
+func (h *Host) Stream(ctx context.Context, s Script, w io.Writer) (Result, error) {
+	var input io.Reader
+	if s.Payload != nil {
+		input = strings.NewReader(string(s.Payload))
+	}
+	return h.run(ctx, s, input, w)
+}
+
 // run is Run with the script's output going to sink and its input from input.
 func (h *Host) run(ctx context.Context, s Script, input io.Reader, sink io.Writer) (Result, error) {
 	op := "script " + s.Name

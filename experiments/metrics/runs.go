@@ -1,11 +1,15 @@
 package metrics
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // startTracker numbers the server starts in a log, per server (service, pod,
 // file): several starts are often appended to one file.
 type startTracker struct {
-	of map[stream]*starts
+	of  map[stream]*starts
+	all []Start // what the banners say, in file order
 }
 
 type starts struct {
@@ -44,6 +48,7 @@ func (t *startTracker) observe(e *entry) {
 			st.begin(e.num)
 		}
 		st.args = true
+		t.note(e, len(st.first))
 	case strings.Contains(e.msg, "Initializing a V") && strings.Contains(e.msg, "LLM engine"):
 		if st := t.get(e.stream); st.values {
 			st.begin(e.num)
@@ -55,6 +60,26 @@ func (t *startTracker) observe(e *entry) {
 		}
 		st.served = true
 	}
+}
+
+// maxStarts bounds what is kept of a server that restarts again and again.
+const maxStarts = 1000
+
+var reVersion = regexp.MustCompile(`vLLM API server version v?(\S+)`)
+
+// note keeps what a banner says.
+func (t *startTracker) note(e *entry, run int) {
+	if len(t.all) >= maxStarts {
+		return
+	}
+	s := Start{Run: run, Line: e.num}
+	if args, ok := strings.CutPrefix(e.msg, "server_args=ServerArgs("); ok {
+		s.Args = strings.TrimSuffix(strings.TrimSpace(args), ")")
+	}
+	if m := reVersion.FindStringSubmatch(e.msg); m != nil {
+		s.Version = m[1]
+	}
+	t.all = append(t.all, s)
 }
 
 // value notes that a number was read, which confirms a late banner.

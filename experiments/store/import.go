@@ -21,27 +21,99 @@ const KindImport = "import"
 // several server starts gives one entry in Runs for each.
 type File struct {
 	Name   string // as the user named it
-	SHA256 string // lower-case hex, of the content
+	SHA256 string // lower-case hex, of the content, also where only a part of it is kept
+	Bytes  int64  // of the content
 	Host   string // "" when it lay on the controller
 	Params record.Params
 	Runs   []record.RunData
+	Times  []Span // by run; nil or zero ones are not known
+	// Partial says that what is kept is not the content but the lines of it that
+	// tell anything.
+	Partial bool
+	// Extends are the hashes of earlier imports whose content this one begins
+	// with: the same log, before it grew. Their runs become superseded.
+	Extends []string
+}
+
+// Span is the time of a run, in microseconds since the epoch.
+type Span struct{ StartUs, EndUs int64 }
+
+// Imported is a content that the store knows.
+type Imported struct {
+	SHA256 string
+	Bytes  int64
+	Name   string
+	Host   string
+	Runs   []string
+}
+
+// spec is what an import keeps of its file in place of a spec.
+type importSpec struct {
+	File    string   `json:"file"`
+	Host    string   `json:"host"`
+	SHA256  string   `json:"sha256"`
+	Bytes   int64    `json:"bytes"`
+	Partial bool     `json:"partial,omitempty"`
+	Extends []string `json:"extends,omitempty"`
+}
+
+// Imports lists the contents that were imported, the newest first.
+func (s *Store) Imports(ctx context.Context) (all []Imported, err error) {
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		all, err = collect(ctx, tx, func(rows *sql.Rows) (Imported, error) {
+			var i Imported
+			var spec string
+			err := rows.Scan(&spec, &i.SHA256)
+			if err != nil {
+				return i, err
+			}
+			var kept importSpec
+			if err := json.Unmarshal([]byte(spec), &kept); err != nil {
+				return i, fmt.Errorf("import %s: %w", i.SHA256, err)
+			}
+			i.Bytes, i.Name, i.Host = kept.Bytes, kept.File, kept.Host
+			return i, nil
+		}, `SELECT spec, plan_sha FROM sweep WHERE kind = $1 ORDER BY created_us DESC, id`, KindImport)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if all[i].Runs, err = importedRuns(ctx, tx, all[i].SHA256); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list imports: %w", err)
+	}
+	return all, nil
+}
+
+func importedRuns(ctx context.Context, tx *sql.Tx, sha string) ([]string, error) {
+	return collect(ctx, tx, func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) },
+		`SELECT run.id FROM run JOIN launch ON launch.id = run.launch_id JOIN sweep ON sweep.id = launch.sweep_id
+		WHERE sweep.kind = $1 AND sweep.plan_sha = $2 ORDER BY run.ord`, KindImport, sha)
 }
 
 // Import stores the runs of a file, labelled imported, and keeps its content.
 // The content's hash decides whether it is known: a second import of it, under
-// any name, changes nothing and returns the same runs with known set.
+// any name and from any host, changes nothing and returns the same runs with
+// known set. A log that has grown is another content: its runs are new, and those
+// of the imports that it extends become superseded, so that none counts twice.
 func (s *Store) Import(ctx context.Context, f File, content io.Reader) (runs []string, known bool, err error) {
 	if len(f.Runs) == 0 {
 		return nil, false, fmt.Errorf("import %s: %w", f.Name, errors.New("nothing in it that specrun can read"))
 	}
-	a := record.Artifact{Name: f.Name, SHA256: f.SHA256}
+	a := record.Artifact{Name: f.Name}
+	if !f.Partial {
+		a.SHA256 = f.SHA256
+	}
 	if err := s.keep(ctx, &a, content); err != nil {
 		return nil, false, fmt.Errorf("import %s: %w", f.Name, s.classify(err))
 	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
-		runs, err = collect(ctx, tx, func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) },
-			`SELECT run.id FROM run JOIN launch ON launch.id = run.launch_id JOIN sweep ON sweep.id = launch.sweep_id
-			WHERE sweep.kind = $1 AND sweep.plan_sha = $2 ORDER BY run.ord`, KindImport, a.SHA256)
+		runs, err = importedRuns(ctx, tx, f.SHA256)
 		if err != nil || len(runs) > 0 {
 			known = len(runs) > 0
 			return err
@@ -60,17 +132,17 @@ func (s *Store) Import(ctx context.Context, f File, content io.Reader) (runs []s
 // so that two stores give the same file the same ids.
 func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.Artifact) ([]string, error) {
 	now := s.now().UnixMicro()
-	base := "imp-" + a.SHA256[:16]
-	spec, err := json.Marshal(map[string]string{"file": f.Name, "host": f.Host, "sha256": a.SHA256})
+	base := "imp-" + f.SHA256[:16]
+	spec, err := json.Marshal(importSpec{f.Name, f.Host, f.SHA256, f.Bytes, f.Partial, f.Extends})
 	if err != nil {
 		return nil, err
 	}
 	err = insertSweep(ctx, tx, record.Sweep{ID: base, Name: f.Name, Kind: KindImport, Spec: spec,
-		PlanSHA: a.SHA256, State: record.SweepDone, CreatedUs: now, EndedUs: now})
+		PlanSHA: f.SHA256, State: record.SweepDone, CreatedUs: now, EndedUs: now})
 	if err != nil {
 		return nil, err
 	}
-	cell := record.Cell{ID: base + "-c", SweepID: base, Key: a.SHA256, Params: f.Params}
+	cell := record.Cell{ID: base + "-c", SweepID: base, Key: f.SHA256, Params: f.Params}
 	if err := insertCell(ctx, tx, cell); err != nil {
 		return nil, err
 	}
@@ -81,6 +153,9 @@ func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.A
 		slot := record.Slot{ID: fmt.Sprintf("%s-s%d", base, i+1), CellID: cell.ID, Round: i}
 		run := record.Run{ID: id, SlotID: slot.ID, Attempt: 1, LaunchID: launch.ID, Host: f.Host,
 			State: record.RunDone, StartUs: now, EndUs: now}
+		if i < len(f.Times) && f.Times[i].StartUs > 0 {
+			run.StartUs, run.EndUs = f.Times[i].StartUs, f.Times[i].EndUs
+		}
 		if err := insertSlot(ctx, tx, slot, i); err != nil {
 			return nil, err
 		}
@@ -104,7 +179,44 @@ func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.A
 		}
 		runs = append(runs, id)
 	}
+	for _, sha := range f.Extends {
+		if err := supersedeImport(ctx, tx, sha, base, now); err != nil {
+			return nil, err
+		}
+	}
 	return runs, nil
+}
+
+// supersedeImport takes the runs of an earlier state of a log out of the count:
+// the longer one has them, too.
+func supersedeImport(ctx context.Context, tx *sql.Tx, sha, by string, now int64) error {
+	type row struct {
+		run, launch string
+		seq         int64
+	}
+	rows, err := collect(ctx, tx, func(rows *sql.Rows) (r row, err error) { return r, rows.Scan(&r.run, &r.launch, &r.seq) },
+		`SELECT run.id, run.launch_id, (SELECT COALESCE(MAX(seq), 0) FROM event WHERE event.launch_id = run.launch_id)
+		FROM run JOIN launch ON launch.id = run.launch_id JOIN sweep ON sweep.id = launch.sweep_id
+		WHERE sweep.kind = $1 AND sweep.plan_sha = $2 AND run.state = $3`, KindImport, sha, string(record.RunDone))
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		_, err := tx.ExecContext(ctx, `UPDATE run SET state = $1, reason = $2 WHERE id = $3`,
+			string(record.RunSuperseded), "the log has grown: its later import "+by+" has this run", r.run)
+		if err != nil {
+			return err
+		}
+		evidence, err := json.Marshal(map[string]string{"superseded_by": by})
+		if err != nil {
+			return err
+		}
+		err = insertEvent(ctx, tx, record.Event{LaunchID: r.launch, Seq: r.seq + 1, RunID: r.run, AtUs: now, Step: "import", Kind: record.EventNote, Evidence: evidence})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withImported adds the label unless it is there. The caller's slice stays as
