@@ -113,12 +113,12 @@ func (n *Noise) usable() bool {
 }
 
 // recall judges a comparison of two launches or rounds with the help of memory.
-func (c *Comparison) recall(diff, se, df float64, n *Noise) {
+func (c *Comparison) recall(diff, se, df, errorDF float64, n *Noise) {
 	const half = (1 - Confidence) / 2
 	remembered := n.SD * math.Sqrt(1/float64(c.NA)+1/float64(c.NB))
 	own := c.P
 	c.P = math.Min(1, 2*math.Min(own, pValue(diff, memoryDoubt*remembered, float64(n.DF))))
-	c.MinEffect = math.Expm1(math.Min(detectable(critical(df, half), df)*se, n.recalled(remembered)))
+	c.MinEffect = math.Expm1(math.Min(detectable(critical(df, half), errorDF)*se, n.recalled(remembered)))
 	c.Method += fmt.Sprintf(", or beyond %dx the remembered noise of %s between launches (%s)", memoryDoubt, percent(math.Expm1(n.SD)), n.Basis)
 }
 

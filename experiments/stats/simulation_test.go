@@ -117,6 +117,36 @@ func TestSimulation_FalseCallsStayBelowTheClaim(t *testing.T) {
 	}
 }
 
+// Sides of unequal size and unequal noise, both ways. The bound allows for chance:
+// what lies at 5.8 % shows 6.5 % now and then.
+func TestSimulation_UnequalSidesMakeNoMoreFalseCalls(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 3))
+	for _, n := range [][2]int{{2, 2}, {2, 3}, {2, 6}, {2, 10}, {3, 3}, {3, 4}, {3, 6}, {3, 10}, {4, 12}, {6, 10}} {
+		a, b := make([]Launch, n[0]), make([]Launch, n[1])
+		line := ""
+		for _, sd := range [][2]float64{{0.01, 0.01}, {0.01, 0.03}, {0.03, 0.01}, {0.01, 0.11}, {0.11, 0.01}} {
+			calls := 0
+			for range simulated {
+				for i := range a {
+					a[i] = Launch{i, math.Exp(sd[0] * r.NormFloat64())}
+				}
+				for i := range b {
+					b[i] = Launch{i, math.Exp(sd[1] * r.NormFloat64())}
+				}
+				if *Compare(a, b, false).Separable {
+					calls++
+				}
+			}
+			rate := float64(calls) / simulated
+			line += fmt.Sprintf("  %.2f %%", 100*rate)
+			if rate > 0.065+slack() {
+				t.Errorf("n=%v, noise %v: %.2f %% false calls", n, sd, 100*rate)
+			}
+		}
+		t.Logf("n=%v%s", n, line)
+	}
+}
+
 // Memory in all the ways in which it can be wrong. From three launches on it is
 // not used (TestCompareWith_MemoryElsewhereChangesNothing), so wrong ones do.
 func TestSimulation_FalseCallsWithRememberedNoise(t *testing.T) {
