@@ -3,8 +3,6 @@ package stats
 import (
 	"math"
 
-	mathstats "github.com/aclements/go-moremath/stats"
-
 	"specrun/experiments/record"
 )
 
@@ -58,7 +56,7 @@ func fitSlope(rows []row) (Slope, bool) {
 			rest += r.cycles * e * e
 		}
 	}
-	half := mathstats.InvCDF(mathstats.TDist{V: n - 2})(1-(1-Confidence)/2) * math.Sqrt(rest/(n-2)/sxx)
+	half := Quantile(n-2) * math.Sqrt(rest/(n-2)/sxx)
 	return Slope{At0: my - b*mx, PerThousand: 1000 * b, Lo: 1000 * (b - half), Hi: 1000 * (b + half), Rows: int(n)}, true
 }
 

@@ -1,0 +1,154 @@
+//go:build integration
+
+package experiments_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"specrun/experiments"
+	"specrun/experiments/bench"
+	"specrun/experiments/lab"
+	"specrun/experiments/record"
+	"specrun/experiments/stats"
+	"specrun/experiments/store"
+)
+
+// measured is one run with the report of its client.
+type measured struct {
+	data   record.RunData
+	report bench.Report
+}
+
+func (m measured) metric(name, source string) float64 {
+	for _, x := range m.data.Metrics {
+		if x.Name == name && x.Source == source {
+			return x.Value
+		}
+	}
+	return math.NaN()
+}
+
+func (m measured) fact(key string) string {
+	for _, f := range m.data.Provenance {
+		if f.Group == "workload" && f.Key == key {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+func (m measured) near(t *testing.T, name, source string, want, tolerance float64) {
+	t.Helper()
+	if got := m.metric(name, source); !(math.Abs(got/want-1) <= tolerance) {
+		t.Errorf("%s of %s is %.4g, want %.4g within %.2g %%", name, source, got, want, 100*tolerance)
+	}
+}
+
+// measureOnLab runs a plan and returns its runs, cells first to last.
+func measureOnLab(t *testing.T, l *lab.Lab, p *experiments.Plan) (*store.Store, []measured) {
+	t.Helper()
+	ctx := context.Background()
+	db := openStore(t, filepath.Join(t.TempDir(), "results.db"))
+	t.Cleanup(func() { db.Close() })
+	sum, err := experiments.Execute(ctx, deps(l.Host(), db), p, nil)
+	if err != nil || sum.State != record.SweepDone {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	v := settled(t, l, db, p)
+	var out []measured
+	for _, r := range v.Runs {
+		m := measured{data: v.Data[r.ID]}
+		i := slices.IndexFunc(v.Artifact, func(a record.Artifact) bool { return a.RunID == r.ID && a.Name == "bench.json" })
+		if i < 0 {
+			t.Fatalf("run %s has no bench.json", r.ID)
+		}
+		raw, err := os.ReadFile(v.Artifact[i].Path)
+		if err == nil {
+			err = json.NewDecoder(bytes.NewReader(raw)).Decode(&m.report)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m)
+	}
+	return db, out
+}
+
+// On a server whose cycles cost more with the context, rows never agree; whole
+// requests do, and so the warm-up ends.
+func TestLab_WarmUpEndsOnASlope(t *testing.T) {
+	l := startLab(t, 1, func(s *lab.Settings) { s.ContextSlope, s.PlainSlope = 20, 10 })
+	p := planFor(t, l.Host(), nil, "steps=2", "bench.warmup=auto", "bench.max_tokens=200", "flag.enable-metrics=true")
+	_, runs := measureOnLab(t, l, p)
+	for _, m := range runs {
+		if got := m.fact("warmup_outcome"); got != "settled" {
+			t.Errorf("warm-up: %q by the rule %q", got, m.fact("warmup_rule"))
+		}
+		for _, q := range m.report.Requests {
+			if q.PositionsFrom != bench.FromUsage || len(q.Positions) != 7 {
+				t.Errorf("request %d: positions %v from %s", q.Index, q.Positions, q.PositionsFrom)
+			}
+		}
+		if got := m.report.ServerCounters["generation_tokens"]; got != 400 {
+			t.Errorf("the server counted %v tokens, the client 400: %v", got, m.report.ServerCounters)
+		}
+		if len(m.report.Notes) > 0 {
+			t.Errorf("notes %q", m.report.Notes)
+		}
+	}
+	cell := runs[len(runs)-1]
+	s, ok := stats.ContextSlope(cell.data.Samples)
+	// verify takes 18 ms at 2 steps, and 20 % more at 1,000 tokens.
+	if !ok || s.Lo > 3.6 || s.Hi < 3.6 || s.Lo <= 0 {
+		t.Errorf("slope %+v, want 3.6 ms per 1,000 tokens in its interval", s)
+	}
+	if got := cell.metric("cycle_total_slope", "profiler"); got != s.PerThousand {
+		t.Errorf("cycle_total_slope %v, want %v", got, s.PerThousand)
+	}
+	cell.near(t, "accept_len", "per_request", 1.874, 0.02)
+}
+
+// Four at once with answers of the length that the model gives them.
+func TestLab_FourAtOnceWithUnequalLengths(t *testing.T) {
+	l := startLab(t, 1, nil)
+	p := planFor(t, l.Host(), nil, "steps=2", "bench.concurrency=4", "bench.requests=8", "bench.max_tokens=400", "bench.ignore_eos=false", "flag.enable-metrics=true")
+	_, runs := measureOnLab(t, l, p)
+	cell := runs[len(runs)-1]
+	lengths := map[int]bool{}
+	tokens := 0
+	for _, q := range cell.report.Requests {
+		lengths[q.OutputTokens] = true
+		tokens += q.OutputTokens
+	}
+	if len(lengths) < 4 {
+		t.Fatalf("lengths %v are no test", lengths)
+	}
+	r := cell.report
+	if r.SteadyStartUs <= r.StartUs || r.SteadyEndUs >= r.EndUs || r.SteadyEndUs <= r.SteadyStartUs {
+		t.Errorf("steady from %d to %d of %d to %d: %s", r.SteadyStartUs, r.SteadyEndUs, r.StartUs, r.EndUs, r.SteadyRule)
+	}
+	for _, s := range cell.data.Samples {
+		if s.Source == "profiler" && (s.AtUs < r.SteadyStartUs || s.AtUs > r.SteadyEndUs) {
+			t.Errorf("row %s ends outside of the steady window", s.Labels["row"])
+		}
+	}
+	if got := r.ServerCounters["generation_tokens"]; got != float64(tokens) {
+		t.Errorf("the server counted %v tokens, the client %d", got, tokens)
+	}
+	cell.near(t, "accept_len", "per_request", 1.874, 0.02)
+	batches := stats.ByBatch(cell.data.Samples)
+	if n := len(batches); n == 0 || batches[n-1].Batch != 4 {
+		t.Fatalf("by batch: %+v", batches)
+	}
+	// In the steady window the client receives what the profiler's cycles of four
+	// requests give.
+	cell.near(t, "steady_throughput", "client", batches[len(batches)-1].Throughput, 0.08)
+	t.Logf("%+v, steady %.1f tok/s", batches, cell.metric("steady_throughput", "client"))
+}
