@@ -191,3 +191,18 @@ func TestSplit_WhatCannotBeKnown(t *testing.T) {
 		t.Errorf("medians %v", m)
 	}
 }
+
+// A hundred runs of one launch are one launch.
+func TestCompare_RunsOfOneLaunchShowNothingAboutLaunches(t *testing.T) {
+	many := func(value float64) []Nest {
+		n := Nest{}
+		for i := range 100 {
+			n.Runs = append(n.Runs, value+float64(i%3)/100)
+		}
+		return []Nest{n}
+	}
+	c := Compare(Medians(many(100)), Medians(many(50)), true)
+	if c.Separable != nil || !math.IsNaN(c.P) || !math.IsNaN(c.MinEffect) || c.NA != 1 || c.TooFew == "" {
+		t.Errorf("%+v", c)
+	}
+}
