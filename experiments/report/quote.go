@@ -6,6 +6,10 @@ import "fmt"
 // the best cell without its profiling patches. They are not ranked, since they
 // did not take turns with the others.
 func (s *Summary) quotes(p plan) {
+	s.mayQuote = map[int]bool{}
+	for _, q := range p.Quotes {
+		s.mayQuote[q.Of] = true
+	}
 	for i := range s.Cells {
 		for _, q := range p.Quotes {
 			if s.Cells[i].cell.Ord == q.Cell.Ord {
@@ -19,6 +23,10 @@ func (s *Summary) quotes(p plan) {
 // quotable says what may be quoted, "" when nothing was measured for that.
 func (s *Summary) quotable() string {
 	text := ""
+	if best := s.Best; best >= 0 && len(s.mayQuote) > 0 && !s.mayQuote[s.Cells[best].cell.Ord] {
+		m := s.Cells[best].Metrics[s.Objective]
+		return fmt.Sprintf("\nquotable: %s %s, which has no profiling patches (%s)", number(m.Median, m.Unit), m.Unit, s.Cells[best].name)
+	}
 	for _, row := range s.Cells {
 		m, ok := row.Metrics[s.Objective]
 		if !row.Quotable || !ok {

@@ -35,6 +35,8 @@ type Summary struct {
 	checks  []string
 	planned int // runs
 	ranked  int // cells
+
+	mayQuote map[int]bool // ords of the cells that are measured again for quoting if they are best
 }
 
 // CellRow is one cell's line. It marshals to the JSON line of type cell, less

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"specrun/experiments/record"
+)
+
+func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
+	v := aaView([2][]float64{{88, 88.1, 88.2}, {87, 87.1, 87.2}})
+	for i := range v.Cells {
+		v.Cells[i].Baseline, v.Cells[i].Params = false, record.Params{"steps": int64(i + 1)}
+	}
+	v.Cells = append(v.Cells, record.Cell{ID: "c3", Ord: 3, Params: record.Params{"steps": int64(1), "patches": "none"}})
+	for round := 3; round < 6; round++ {
+		id := fmt.Sprint("q", round)
+		v.Slots = append(v.Slots, record.Slot{ID: id, CellID: "c3", Round: round})
+		v.Runs = append(v.Runs, record.Run{ID: id, SlotID: id, LaunchID: id, State: record.RunDone})
+		v.Data[id] = record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: 94.2, Source: "client"}}}
+	}
+	v.Sweep.Kind = "sweep"
+	v.Sweep.Plan = json.RawMessage(`{"order":"interleave","rounds":3,"objective":"output_throughput","quotes":[{"of":1,"cell":{"ord":2}},{"of":0,"cell":{"ord":3}}]}`)
+	s := Summarize(v, Options{})
+	if s.Best != 0 || !s.Cells[2].Quotable || s.Cells[2].Best || s.Cells[1].Quotable {
+		t.Errorf("best is %d, %+v", s.Best, s.Cells[2])
+	}
+	var b strings.Builder
+	if err := s.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "\npatches=none steps=1 ") || !strings.HasSuffix(b.String(), "\nquotable: 94.2 tok/s without profiling patches (steps=1)\n") {
+		t.Error(b.String())
+	}
+	// A best cell without profiling patches is quotable as it is.
+	v.Sweep.Plan = json.RawMessage(`{"order":"interleave","rounds":3,"objective":"output_throughput","quotes":[{"of":1,"cell":{"ord":7}}]}`)
+	v.Cells = v.Cells[:2]
+	b.Reset()
+	if err := Summarize(v, Options{}).WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(b.String(), "\nquotable: 88.1 tok/s, which has no profiling patches (steps=1)\n") {
+		t.Error(b.String())
+	}
+}
