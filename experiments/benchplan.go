@@ -51,7 +51,7 @@ func defaultBench() BenchPlan {
 var benchFields = map[string]func(*BenchPlan, Scalar) error{
 	"driver":      benchWord(func(b *BenchPlan) *string { return &b.Driver }, "openai"),
 	"where":       benchWord(func(b *BenchPlan) *string { return &b.Where }, "host", "controller"),
-	"endpoint":    benchWord(func(b *BenchPlan) *string { return &b.Endpoint }, "chat", "completions"),
+	"endpoint":    benchWord(func(b *BenchPlan) *string { return &b.Endpoint }, "chat", "completions", "generate"),
 	"prompts":     benchWord(func(b *BenchPlan) *string { return &b.Prompts }),
 	"requests":    benchInt(func(b *BenchPlan) *int { return &b.Requests }, 1),
 	"concurrency": benchInt(func(b *BenchPlan) *int { return &b.Concurrency }, 1),

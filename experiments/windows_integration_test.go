@@ -20,13 +20,13 @@ import (
 	"specrun/experiments/store"
 )
 
-// measured is one run with the report of its client.
-type measured struct {
+// labRun is one run with the report of its client.
+type labRun struct {
 	data   record.RunData
 	report bench.Report
 }
 
-func (m measured) metric(name, source string) float64 {
+func (m labRun) metric(name, source string) float64 {
 	for _, x := range m.data.Metrics {
 		if x.Name == name && x.Source == source {
 			return x.Value
@@ -35,7 +35,7 @@ func (m measured) metric(name, source string) float64 {
 	return math.NaN()
 }
 
-func (m measured) fact(key string) string {
+func (m labRun) fact(key string) string {
 	for _, f := range m.data.Provenance {
 		if f.Group == "workload" && f.Key == key {
 			return f.Value
@@ -44,7 +44,7 @@ func (m measured) fact(key string) string {
 	return ""
 }
 
-func (m measured) near(t *testing.T, name, source string, want, tolerance float64) {
+func (m labRun) near(t *testing.T, name, source string, want, tolerance float64) {
 	t.Helper()
 	if got := m.metric(name, source); !(math.Abs(got/want-1) <= tolerance) {
 		t.Errorf("%s of %s is %.4g, want %.4g within %.2g %%", name, source, got, want, 100*tolerance)
@@ -52,7 +52,7 @@ func (m measured) near(t *testing.T, name, source string, want, tolerance float6
 }
 
 // measureOnLab runs a plan and returns its runs, cells first to last.
-func measureOnLab(t *testing.T, l *lab.Lab, p *experiments.Plan) (*store.Store, []measured) {
+func measureOnLab(t *testing.T, l *lab.Lab, p *experiments.Plan) (*store.Store, []labRun) {
 	t.Helper()
 	ctx := context.Background()
 	db := openStore(t, filepath.Join(t.TempDir(), "results.db"))
@@ -62,9 +62,9 @@ func measureOnLab(t *testing.T, l *lab.Lab, p *experiments.Plan) (*store.Store, 
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	v := settled(t, l, db, p)
-	var out []measured
+	var out []labRun
 	for _, r := range v.Runs {
-		m := measured{data: v.Data[r.ID]}
+		m := labRun{data: v.Data[r.ID]}
 		i := slices.IndexFunc(v.Artifact, func(a record.Artifact) bool { return a.RunID == r.ID && a.Name == "bench.json" })
 		if i < 0 {
 			t.Fatalf("run %s has no bench.json", r.ID)
@@ -151,4 +151,22 @@ func TestLab_FourAtOnceWithUnequalLengths(t *testing.T) {
 	// requests give.
 	cell.near(t, "steady_throughput", "client", batches[len(batches)-1].Throughput, 0.08)
 	t.Logf("%+v, steady %.1f tok/s", batches, cell.metric("steady_throughput", "client"))
+}
+
+// The engine's own route tells of each request's speculation without /metrics
+// and without extensions.
+func TestLab_SpeculationOfEachRequestByGenerate(t *testing.T) {
+	l := startLab(t, 0.2, nil)
+	p := planFor(t, l.Host(), nil, "steps=3", "bench.endpoint=generate", "bench.requests=4")
+	_, runs := measureOnLab(t, l, p)
+	plain, cell := runs[0], runs[len(runs)-1]
+	cell.near(t, "accept_len", "per_request", 1.952, 0.03)
+	if got := plain.metric("accept_len", "per_request"); !math.IsNaN(got) {
+		t.Errorf("the baseline does not speculate and has an accept length of %v", got)
+	}
+	for _, q := range cell.report.Requests {
+		if q.PositionsFrom != bench.FromUsage || q.OutputTokens != 104 {
+			t.Errorf("request %d: %d tokens, positions %v from %s", q.Index, q.OutputTokens, q.Positions, q.PositionsFrom)
+		}
+	}
 }

@@ -29,6 +29,7 @@ type event struct {
 		MetaInfo     json.RawMessage `json:"meta_info"`
 	} `json:"choices"`
 	Usage    *usage          `json:"usage"`
+	Text     *string         `json:"text"` // of /generate
 	MetaInfo json.RawMessage `json:"meta_info"`
 	SGLExt   json.RawMessage `json:"sglext"`
 	Error    json.RawMessage `json:"error"`
@@ -76,6 +77,9 @@ func (a *answer) add(data []byte) (text bool, err error) {
 			a.q.Finish = *c.FinishReason
 		}
 		a.server(c.MetaInfo)
+	}
+	if e.Text != nil {
+		return a.generated(*e.Text, e.MetaInfo)
 	}
 	a.server(e.MetaInfo)
 	a.server(e.SGLExt)

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,35 +33,12 @@ func newClock() clock { return clock{time.Now()} }
 
 func (c clock) us() int64 { return c.base.UnixMicro() + time.Since(c.base).Microseconds() }
 
-// body is what is sent: the fields common to the servers, and with extended
-// what only some know: a running count of tokens, and SGLang's numbers of
-// speculation for each request. Neither changes what is generated.
-func (j Job) body(prompt string, extended bool) ([]byte, error) {
-	options := map[string]any{"include_usage": true}
-	m := map[string]any{
-		"model": j.Model, "max_tokens": j.MaxTokens, "temperature": j.Temperature, "stream": true, "stream_options": options,
-	}
-	if extended {
-		options["continuous_usage_stats"] = true
-		m["return_spec_tokens_details"] = true
-	}
-	if j.IgnoreEOS {
-		m["ignore_eos"] = true
-	}
-	if j.Endpoint == EndpointChat {
-		m["messages"] = []map[string]string{{"role": "user", "content": prompt}}
-	} else {
-		m["prompt"] = prompt
-	}
-	return json.Marshal(m)
-}
-
 // do sends one prompt and reads the answer to its end. What went wrong stands
 // in Request.Error. A server that finds a request with extensions wrong is asked
 // again without them; that it takes no other is remembered.
 func (c *client) do(ctx context.Context, index int, prompt string) Request {
 	q := c.ask(index, prompt)
-	extended := !c.refused.Load()
+	extended := c.job.extensible() && !c.refused.Load()
 	err := c.exchange(ctx, &q, prompt, extended)
 	var status *statusError
 	if extended && !c.taken.Load() && errors.As(err, &status) && status.wrongRequest() {

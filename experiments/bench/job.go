@@ -18,6 +18,10 @@ const (
 const (
 	EndpointChat        = "chat"        // POST /v1/chat/completions
 	EndpointCompletions = "completions" // POST /v1/completions
+	// EndpointGenerate is SGLang's own route, POST /generate: the prompt as it
+	// is, no chat template. Also versions that tell nothing of speculation
+	// elsewhere tell here how many verify steps each request took.
+	EndpointGenerate = "generate"
 )
 
 // Job is one benchmark: what to send, how often and to whom. It is all that a
@@ -50,8 +54,8 @@ func (j Job) Check() error {
 		return fmt.Errorf("benchmark: base URL: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("benchmark: base URL %q: want http://HOST:PORT", j.BaseURL)
-	case j.Endpoint != EndpointChat && j.Endpoint != EndpointCompletions:
-		return fmt.Errorf("benchmark: endpoint %q: want chat or completions", j.Endpoint)
+	case j.Endpoint != EndpointChat && j.Endpoint != EndpointCompletions && j.Endpoint != EndpointGenerate:
+		return fmt.Errorf("benchmark: endpoint %q: want chat, completions or generate", j.Endpoint)
 	case j.Phase != PhaseWarm && j.Phase != PhaseMeasure && j.Phase != PhaseBoth:
 		return fmt.Errorf("benchmark: phase %q: want warm or measure", j.Phase)
 	case j.Concurrency < 1:
@@ -68,8 +72,11 @@ func (j Job) Check() error {
 }
 
 func (j Job) path() string {
-	if j.Endpoint == EndpointCompletions {
+	switch j.Endpoint {
+	case EndpointCompletions:
 		return "/v1/completions"
+	case EndpointGenerate:
+		return "/generate"
 	}
 	return "/v1/chat/completions"
 }

@@ -50,8 +50,10 @@ func (b *benchmark) warm(ctx context.Context, texts []string) (w Warmup, sent []
 	}
 	w, sent, stalled = warmUp(texts, b.job.Concurrency, func(texts []string) ([]Request, bool) {
 		out, stalled := b.load(ctx, PhaseWarm, texts)
+		b.earlier += len(texts)
 		return out, stalled || ctx.Err() != nil
 	})
+	b.earlier = 0
 	return w, sent, stalled && ctx.Err() == nil
 }
 

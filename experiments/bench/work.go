@@ -66,6 +66,7 @@ type benchmark struct {
 	client  *client
 	phase   string
 	total   int
+	earlier int // requests of earlier rounds of this phase
 	notes   []string
 
 	lastUs            atomic.Int64 // newest token
@@ -182,7 +183,7 @@ func (b *benchmark) finish(r *Report) {
 // load sends the prompts in a closed loop: each worker sends its next request
 // when its last one has ended.
 func (b *benchmark) load(ctx context.Context, phase string, texts []string) (out []Request, stalled bool) {
-	b.phase, b.total = phase, len(texts)
+	b.phase, b.total = phase, b.earlier+len(texts)
 	b.done.Store(0)
 	b.bad.Store(0)
 	b.lastUs.Store(b.client.clock.us())
@@ -257,7 +258,7 @@ func (b *benchmark) progress(state State) {
 	if b.options.OnProgress == nil {
 		return
 	}
-	b.options.OnProgress(Progress{State: state, Phase: b.phase, Total: b.total, Done: int(b.done.Load()), Failed: int(b.bad.Load()),
+	b.options.OnProgress(Progress{State: state, Phase: b.phase, Total: b.total, Done: b.earlier + int(b.done.Load()), Failed: int(b.bad.Load()),
 		Chunks: b.chunks.Load(), LastUs: b.lastUs.Load(), AtUs: b.client.clock.us()})
 }
 
