@@ -93,16 +93,26 @@ func (c *Comparison) baselineText(r *paired, metric string, v stats.Comparison) 
 		word = "faster"
 	}
 	too := ""
-	if l := c.objectiveLine(r); l != nil && l.Ratio != nil && l.Separable != nil && *l.Separable && (slowness(l.Metric, *l.Ratio) > 1) == (slower > 1) {
-		too = " too"
+	if c.changed(r) {
+		if l := c.objectiveLine(r); (slowness(l.Metric, *l.Ratio) > 1) == (slower > 1) {
+			too = " too"
+		}
 	}
 	switch {
 	case v.Separable == nil:
 		return "baseline: " + moved + " ?: with one launch a side it is not known whether it moved"
-	case !*v.Separable:
+	case !*v.Separable && c.changed(r):
 		return "baseline the same (" + moved + " ~): what changed concerns speculation"
+	case !*v.Separable:
+		return "baseline the same (" + moved + " ~)"
 	}
 	return fmt.Sprintf("baseline %s%s: %s: the host or the engine changed, not only speculation", word, too, moved)
+}
+
+// changed says that a pair is separably faster or slower.
+func (c *Comparison) changed(r *paired) bool {
+	l := c.objectiveLine(r)
+	return l != nil && l.Separable != nil && *l.Separable
 }
 
 // slowness turns a ratio of any speed into how much more time b takes.
@@ -113,12 +123,16 @@ func slowness(metric string, ratio float64) float64 {
 	return 1 / ratio
 }
 
+// signed is a change in percent; one that rounds to nothing has no sign.
 func signed(fraction float64) string {
-	sign := "+"
-	if fraction < 0 {
-		sign = "-"
+	const invisible = 0.0005
+	switch {
+	case math.Abs(fraction) < invisible:
+		return "0.0 %"
+	case fraction < 0:
+		return "-" + percent(-fraction)
 	}
-	return sign + percent(math.Abs(fraction))
+	return "+" + percent(fraction)
 }
 
 // sayGap splits the gap between what a profiler claims and what was measured
@@ -244,7 +258,7 @@ func (c *Comparison) decide(rows []*paired) {
 		case len(fs) == 1:
 			return fmt.Sprintf("b is %s %s than a in %s", by, word, m.name)
 		}
-		return fmt.Sprintf("b is %s than a in %d of %d cells, most in %s: %s", word, len(fs), cells, m.name, by)
+		return fmt.Sprintf("b is %s than a in %d of %d cells, by up to %s (%s)", word, len(fs), cells, by, m.name)
 	}
 	var parts []string
 	if len(slower) > 0 {
@@ -294,7 +308,12 @@ func (c *Comparison) likelyText() string {
 }
 
 func causeText(l DifferenceLine) string {
-	short := func(v *string) string { return firstLine(shorten(side(v), false)) }
+	short := func(v *string) string {
+		if v == nil {
+			return "not set"
+		}
+		return firstLine(shortHashes(side(v)))
+	}
 	text := fmt.Sprintf("%s %s", plain(l.Group), plain(l.Key))
 	if l.Group == "env" || l.Group == "flags" {
 		text = plain(l.Key)

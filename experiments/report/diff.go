@@ -83,7 +83,9 @@ func (d Diff) write(out *strings.Builder, all bool) {
 	switch {
 	case d.Facts == 0 && len(d.Lines) == 0 && len(d.Unknown) == 0:
 		out.WriteString("\nnothing to compare: neither side has provenance\n")
-	case len(d.Lines) == 0 && len(d.Unknown) == 0:
+	case len(d.Lines) == 0 && len(d.Unknown) > 0:
+		out.WriteString("\nno difference in what is known of both\n")
+	case len(d.Lines) == 0:
 		fmt.Fprintf(out, "\nno difference in %s of provenance\n", plural(d.Facts, "fact"))
 	default:
 		fmt.Fprintf(out, "\n%s in provenance\n", plural(len(told)+len(rest), "difference"))

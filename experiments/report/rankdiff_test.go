@@ -138,7 +138,7 @@ func sidesOf(changes []change) (a, b []record.RunData) {
 func TestExplain_TrueCauseFirstAmongInnocents(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	for name, cause := range culprits {
-		for round := range 60 {
+		for round := range 24 {
 			changes := slices.Clone(innocents)
 			r.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 			changes = changes[:20+r.IntN(len(changes)-20)]
