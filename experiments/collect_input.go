@@ -29,7 +29,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	strangers := strangersIn(asked, seen.rows)
 	in := trust.Input{
 		Concurrency: w.Cell.Bench.Concurrency, Steps: stepsOf(w.Cell, w.Checked.Effective), Metrics: ms,
-		Span: sameSpan(s.Rows, seen.decode, seen.window), Probe: strongest(slices.Concat(asked, strangers)), Profilers: profilersIn(seen.rows),
+		Span: sameSpan(seen.rows, seen.decode, seen.window), Probe: strongest(slices.Concat(asked, strangers)), Profilers: profilersIn(seen.rows),
 		ConfigRead: len(w.Checked.Effective) > 0, ServerAlive: trust.No,
 		PromptsSHA: r.PromptsSHA, SweepPromptsSHA: firstOf(w.PromptsSHA, r.PromptsSHA),
 		OnController: w.Cell.Bench.Where == "controller", SimulatedBecause: w.Checked.Simulated, AcceptanceSimulated: w.Checked.AcceptanceSimulated,
@@ -121,16 +121,34 @@ func trustRequests(qs []bench.Request) []trust.Request {
 
 func cycles(s metrics.Summary) *trust.Cycles {
 	c := &trust.Cycles{Counted: s.Cycles}
-	sum, of := 0, 0
+	type rank struct{ dp, rank int } // each has a batch of its own
+	at := map[rank]map[int]int{}     // cycles by batch size
+	sum, of, known := 0, 0, 0
 	for _, r := range s.Rows {
-		if r.BatchMin != r.BatchMax {
-			c.Mixed += max(r.Cycles, 0)
+		if r.BatchMax >= 0 {
+			known += max(r.Cycles, 0)
+			if k := (rank{r.DPRank, r.Rank}); r.BatchMin == r.BatchMax {
+				if at[k] == nil {
+					at[k] = map[int]int{}
+				}
+				at[k][r.BatchMax] += max(r.Cycles, 0)
+			}
 		}
 		if r.BatchSum >= 0 && r.Cycles > 0 {
 			sum, of = sum+r.BatchSum, of+r.Cycles
 		}
 	}
-	c.Mixed = min(c.Mixed, c.Counted)
+	usual := 0 // cycles at the size that most of their rank have
+	for _, sizes := range at {
+		most := 0
+		for _, n := range sizes {
+			most = max(most, n)
+		}
+		usual += most
+	}
+	if known > 0 { // of several ranks: the share
+		c.Mixed = int(math.Round(float64(known-usual) / float64(known) * float64(c.Counted)))
+	}
 	if of > 0 {
 		c.MeanBatch = float64(sum) / float64(of)
 	}
@@ -155,9 +173,9 @@ const (
 
 // sameSpan is the speed by profiler and by server over one part of the log: that
 // which the server's lines stand for, each for the time since the line before.
-// Lines of a burst, whose time holds more than decode cycles, are left out with
-// the rows beside them. It is nil when there is too little, and with several
-// data-parallel ranks.
+// Lines of a burst, whose time holds more than decode cycles, and those in which
+// the batch changed are left out with the rows beside them. It is nil when there
+// is too little, and with several data-parallel ranks.
 func sameSpan(rows []metrics.ProfilerRow, decode []metrics.DecodeLine, w metrics.Window) *trust.Span {
 	out := &trust.Span{}
 	var tokens, seconds float64 // of the server, in units of one line's cycles
@@ -172,7 +190,8 @@ func sameSpan(rows []metrics.ProfilerRow, decode []metrics.DecodeLine, w metrics
 		if before != nil && (before.Rank != d.Rank || before.Service != d.Service) {
 			return nil
 		}
-		if before != nil && !d.Burst && d.GenThroughput > 0 && d.AcceptLen > 0 {
+		even := before != nil && (before.RunningReq == d.RunningReq || math.IsNaN(d.RunningReq))
+		if even && !d.Burst && d.GenThroughput > 0 && d.AcceptLen > 0 {
 			running := 1.0
 			if d.RunningReq > 0 {
 				running = d.RunningReq

@@ -171,6 +171,12 @@ func TestCollect_DoctoredRuns(t *testing.T) {
 		{"all tokens are ours", func(r *bench.Report, _ *Window) {
 			r.ServerCounters = map[string]float64{"generation_tokens": 181}
 		}, "-disagree", "", trust.CheckTokens, record.Pass},
+		{"a batch that drains", func(_ *bench.Report, w *Window) {
+			w.Log = []byte(strings.Replace(string(w.Log), `"batch_min":1,"batch_max":1`, `"batch_min":2,"batch_max":2`, 4))
+		}, "mixed-batch", "25.0 % of 100 cycles", trust.CheckCycles, record.Pass},
+		{"a row of two sizes", func(_ *bench.Report, w *Window) {
+			w.Log = []byte(strings.Replace(string(w.Log), `"batch_min":1,"batch_max":1`, `"batch_min":1,"batch_max":2`, 2))
+		}, "mixed-batch", "25.0 % of 100 cycles", trust.CheckCycles, record.Pass},
 		{"other text", func(_ *bench.Report, w *Window) { w.OutputsSHA = "other" }, "output-changed", "", trust.CheckOutputs, record.Fail},
 		{"other text, but sampled", func(_ *bench.Report, w *Window) { w.OutputsSHA, w.Cell.Bench.Temperature = "other", 0.7 }, "-output-changed", "", trust.CheckOutputs, record.NotCheckable},
 		{"other text, but drawn", func(_ *bench.Report, w *Window) {

@@ -59,7 +59,7 @@ type Difference struct {
 // Cycles is what the profiler counted in the benchmark window.
 type Cycles struct {
 	Counted   int     // decode cycles whose interval was counted
-	Mixed     int     // of those, all in rows whose least and greatest batch differ
+	Mixed     int     // of those, not at the batch size that most have
 	MeanBatch float64 // requests per cycle; 0 unknown
 }
 

@@ -62,6 +62,10 @@ func checkThroughput(in Input) record.TrustCheck {
 	if s := in.Span; s != nil {
 		return closeEnough(CheckThroughput, s.Profiler, s.Server, max(throughputTolerance, sampling(in, s.AcceptLen, min(ofLines(in, s.Lines), float64(s.RequestCycles)), 0)), format)
 	}
+	if in.Concurrency > 1 {
+		// Lines of ramp and drain are told apart by nothing.
+		return notCheckable(CheckThroughput, "too little of the log has one batch size in rows and lines alike")
+	}
 	server, lines, ok := counted(in.Metrics, "gen_throughput", "server_log")
 	if !ok {
 		return notCheckable(CheckThroughput, "no gen_throughput")

@@ -69,7 +69,7 @@ func Labels() []Label {
 		{FewRounds, "the interval rests on few launches and assumes a shape of the noise",
 			"2 to 5 launches", "--rounds 6 for an interval that assumes no shape of the noise"},
 		{MixedBatch, "the number of requests changed while it was measured: cycles of different sizes are mixed",
-			"rows of the profiler whose least and greatest batch differ hold over 5 % of the cycles", "fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
+			"over 5 % of the counted cycles had another batch size than most, or stand in rows of several sizes", "fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
 		{CacheWarm, "prompts were answered from the prefix cache",
 			"over 1 % of the prompt tokens were cached", "other prompts or another seed, or a server without prefix cache"},
 		{JIT, "kernels were compiled while it was measured",

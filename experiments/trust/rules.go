@@ -28,7 +28,7 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 	if c := in.Cycles; c != nil && c.Counted > 0 {
 		add(c.Counted < minCycles, Short, "%d cycles counted", c.Counted)
 		mixed := float64(c.Mixed) / float64(c.Counted)
-		add(mixed > mixedFraction, MixedBatch, "in rows that hold %s of %d cycles", percent(mixed), c.Counted)
+		add(mixed > mixedFraction, MixedBatch, "%s of %d cycles had another batch size than most", percent(mixed), c.Counted)
 	}
 	if failed, sent := requestFailures(in); failed > 0 {
 		add(true, Partial, "%s of %s requests failed", count(failed), count(sent))

@@ -195,10 +195,11 @@ func TestAssess_Checks(t *testing.T) {
 				*in = with(*in, "accept_len", source, nan)
 			}
 		}, record.NotCheckable, "no accept_len"},
-		{CheckThroughput, "batch of 4", func(in *Input) {
-			in.Cycles.MeanBatch = 4
-			*in = with(*in, "gen_throughput", "server_log", 4*93.0)
-		}, record.Pass, "server log 372.0"},
+		{CheckThroughput, "four at a time", func(in *Input) {
+			in.Concurrency, in.Cycles.MeanBatch = 4, 4
+			in.Span = &Span{Profiler: 372, Server: 370, AcceptLen: 1.874, Lines: 40, RequestCycles: 1500}
+		}, record.Pass, "server log 370.0"},
+		{CheckThroughput, "four at a time, in no common span", func(in *Input) { in.Concurrency, in.Cycles.MeanBatch = 4, 4 }, record.NotCheckable, "one batch size"},
 		{CheckThroughput, "half", set("gen_throughput", "server_log", 46), record.Fail, ""},
 		{CheckThroughput, "no profiler", func(in *Input) { in.Cycles = nil }, record.NotCheckable, ""},
 		// The story: drafts counted without the bonus.
