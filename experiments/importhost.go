@@ -55,9 +55,12 @@ type ImportFile struct {
 	// state of the same log.
 	Extends []string
 	Runs    []LogRun
-	Kept    string // file with the text that travelled, removed when the callback returns
-	Rows    bool   // Kept has the rows that can tell anything, not the whole content
-	Err     error
+	Filter  string // tool that chose the lines of this host: python3.x, awk; gzip when whole files travel
+	Rows    bool   // what can be opened are the lines that tell anything, not the whole content
+	// Open gives the content, or the lines of it that travelled. Of a file of a
+	// host it works until the callback returns; nil when nothing was read.
+	Open func() (io.ReadCloser, error)
+	Err  error
 }
 
 // ImportRequest says what to read on a host.
@@ -148,6 +151,7 @@ type importStream struct {
 	req    ImportRequest
 	each   func(ImportFile) error
 	filter string
+	kept   string // file with the text of the file in turn
 }
 
 // counted counts the bytes taken from a buffered reader. It is a ByteReader, so
@@ -203,10 +207,11 @@ func (s *importStream) read() error {
 		if err != nil {
 			return fmt.Errorf("%s: import: %w", s.host, err)
 		}
-		f.Transferred = s.n - before
+		f.Transferred, f.Filter = s.n-before, s.filter
 		err = s.each(f)
-		if f.Kept != "" {
-			err = errors.Join(err, os.Remove(f.Kept))
+		if s.kept != "" {
+			err = errors.Join(err, os.Remove(s.kept))
+			s.kept = ""
 		}
 		if err != nil {
 			return err
@@ -290,11 +295,13 @@ func (s *importStream) member(f *ImportFile) (sum string, n int64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	f.Kept = kept.Name()
+	s.kept = kept.Name()
+	path := s.kept
+	f.Open = func() (io.ReadCloser, error) { return os.Open(path) }
 	defer func() {
 		if err = errors.Join(err, kept.Close()); err != nil {
-			os.Remove(f.Kept)
-			f.Kept = ""
+			err = errors.Join(err, os.Remove(path))
+			s.kept = ""
 		}
 	}()
 	hash := sha256.New()

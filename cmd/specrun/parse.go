@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strconv"
@@ -15,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"specrun/experiments"
 	"specrun/experiments/metrics"
-	"specrun/experiments/store"
 )
 
 func newParseCommand(a *app) *cobra.Command {
@@ -119,65 +112,4 @@ func valueText(v metrics.Value) string {
 	decimals := 6 - 1 - int(math.Floor(math.Log10(math.Abs(f)))) // six significant digits
 	scale := math.Pow(10, float64(min(max(decimals, 1), 12)))
 	return strconv.FormatFloat(math.Round(f*scale)/scale, 'f', -1, 64)
-}
-
-func newImportCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "import FILE...",
-		Short: "Store old logs and benchmark outputs as runs labelled imported",
-		Long: `Store what specrun reads out of old server logs and benchmark outputs as runs
-labelled imported. The content's hash decides whether a file is known: importing
-it again, under any name, changes nothing.` + exitStatus(exitOK, exitFailed, exitUsage),
-		Example: "  specrun import server.log",
-		Args:    needs("a FILE", 1, 0, "specrun import server.log"),
-		RunE:    func(c *cobra.Command, args []string) error { return a.runImport(c.Context(), args) },
-	}
-}
-
-func (a *app) runImport(ctx context.Context, files []string) error {
-	if len(a.flags.hosts) > 0 {
-		return usagef("copy the file here first", "import --host: this version imports local files only")
-	}
-	s, err := a.openStore(ctx, "")
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var failed []error
-	for _, name := range files {
-		if err := a.importFile(ctx, s, name); err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return errors.Join(failed...)
-}
-
-func (a *app) importFile(ctx context.Context, s *store.Store, name string) error {
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return usagef("", "%s", err)
-	}
-	runs, err := experiments.ReadLog(bytes.NewReader(content), name)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(content)
-	ids, known, err := s.Import(ctx, store.File{Name: name, SHA256: hex.EncodeToString(sum[:]), Runs: runs}, io.Reader(bytes.NewReader(content)))
-	if err != nil {
-		return err
-	}
-	if a.flags.json {
-		a.line("import", struct {
-			File  string   `json:"file"`
-			Runs  []string `json:"runs"`
-			Known bool     `json:"known"`
-		}{name, ids, known})
-		return nil
-	}
-	state := "imported"
-	if known {
-		state = "already imported"
-	}
-	a.printf("%s: %s as %s\n", name, state, strings.Join(ids, " "))
-	return nil
 }
