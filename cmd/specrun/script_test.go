@@ -43,6 +43,7 @@ func scriptParams(dir string) testscript.Params {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exitcode": cmdExitCode,
+			"sweeps":   cmdSweeps,
 		},
 	}
 }

@@ -356,7 +356,10 @@ func (c *Comparison) normalised(r *paired, o CompareOptions) {
 		c.note("%s: no baseline on both sides to normalise by", r.name)
 		return
 	}
-	for _, name := range []string{"output_throughput", "tpot"} {
+	for _, name := range c.metrics(r, o.Metrics) {
+		if name != "output_throughput" && name != "tpot" && name != "tpot_mean" {
+			continue // a baseline has none, or it means something else there
+		}
 		var relative [2][]stats.Launch
 		for i, s := range []*Side{&c.A, &c.B} {
 			cell := r.rowA.launches[name]
