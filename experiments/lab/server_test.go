@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"regexp"
@@ -204,6 +205,36 @@ func TestRequestsTogether(t *testing.T) {
 	}
 	if regexp.MustCompile(`#running-req: [3-9]`).MatchString(srv.text()) {
 		t.Errorf("more than two requests ran together:\n%s", srv.text())
+	}
+}
+
+// Requests of unequal lengths leave the batch one after the other.
+func TestMixedBatch(t *testing.T) {
+	t.Parallel()
+	s := fast(t)
+	s.BatchRequest = 2
+	srv := startServer(t, newEnvironment(t), s, nil, append(speculative(2), "--decode-log-interval", "5", "--skip-server-warmup")...).ready()
+	errs := make(chan error)
+	for i := range 4 {
+		go func() {
+			resp, err := http.Post(srv.base+"/v1/completions", "application/json",
+				strings.NewReader(fmt.Sprintf(`{"prompt":"p %d","max_tokens":%d,"ignore_eos":true}`, i, 600*(i+1))))
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, n := range []string{"4", "1"} {
+		if !strings.Contains(srv.text(), "Decode batch, #running-req: "+n+",") {
+			t.Errorf("never %s requests together:\n%s", n, srv.text())
+		}
 	}
 }
 
