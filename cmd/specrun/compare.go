@@ -66,7 +66,21 @@ func (a *app) runCompare(ctx context.Context, left, right string, o compareOptio
 	if err != nil {
 		return err
 	}
+	failed := func() error { return nil }
+	if sides[0].Kind != report.SideFile {
+		s, err := a.readStore(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		var known report.Options
+		known, failed = a.known(ctx, s, sides[0].View)
+		options.Noise = known.Noise
+	}
 	c, err := report.Compare(sides[0], sides[1], options)
+	if err == nil {
+		err = failed()
+	}
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ var causes = sync.OnceValue(func() []rule {
 		{"code", re(`^engine$`), certain, "another engine"},
 		{"code", re(`^engine-version$`), strong, "another version of the engine"},
 		{"code", re(`commit|dirty|git|diff`), strong, "an editable engine with other code"},
-		{"code", re(`^profiler`), 0.7, "another profiler: its numbers may mean something else"},
+		{"code", re(`^total-meaning$`), rare, "the TOTAL of a log may mean something else: a question of reading, not of speed"},
 		{"code", re(`^specrun`), innocent, "only measures"},
 		{"code", re(`^python$`), rare, "another interpreter path: what it imports is listed by itself"},
 		{"code", re(`^python-version$`), minor, "the host's part of a cycle is Python"},
@@ -127,7 +127,7 @@ var causes = sync.OnceValue(func() []rule {
 		{"host", re(`cache`), rare, "kernels compiled before, or not"},
 
 		// Workload.
-		{"workload", re(`^(outputs-|file$|note|warmup-)`), innocent, "a result, not a cause"},
+		{"workload", re(`^(outputs-|file$|note|thinned|warmup-)`), innocent, "a result, not a cause"},
 		{"workload", re(`fingerprint|^model|^draft`), 0.95, "another model, or other weights of it"},
 		{"workload", re(`^(prompts.*|requests|concurrency|max-tokens|temperature|ignore-eos|seed|input-len|output-len|dataset)$`), strong, "other work was measured"},
 		{"workload", re(`^(driver|where|endpoint|tunnel)$`), possible, "measured from elsewhere, or by another client"},

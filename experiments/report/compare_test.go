@@ -244,9 +244,13 @@ func TestCompare_FlagsWhatIsHardToCompare(t *testing.T) {
 		a, b Side
 		want []string
 	}{
-		"nothing":       {patched(base("x"), "profiling-v4", "1 "+sha), patched(base("yy"), "profiling-v4", "1 "+sha), nil},
-		"other content": {patched(base("x"), "profiling-v3", "1 "+sha), patched(base("yy"), "profiling-v4", "1 "+other), []string{"profilers differ: profiling-v3 1 (ab12cd34) / profiling-v4 1 (99887766)"}},
-		"no profiler":   {patched(base("x"), "profiling-v3", "1 "+sha), patched(base("yy"), "none", "none"), []string{"profilers differ: profiling-v3 1 (ab12cd34) / none"}},
+		"nothing":           {patched(base("x"), "profiling-v4", "1 "+sha), patched(base("yy"), "profiling-v4", "1 "+sha), nil},
+		"other content":     {patched(base("x"), "profiling-v3", "1 "+sha), patched(base("yy"), "profiling-v4", "1 "+other), []string{"profilers differ: profiling-v3 1 (ab12cd34) / profiling-v4 1 (99887766)"}},
+		"no profiler":       {patched(base("x"), "profiling-v3", "1 "+sha), patched(base("yy"), "none", "none"), []string{"profilers differ: profiling-v3 1 (ab12cd34) / none"}},
+		"a log of the same": {patched(base("x"), "profiling-v4", "1 "+sha), patched(base("yy"), "profiler", "profiling-v4 1 "+sha[:12]), nil},
+		"a log of another": {patched(base("x"), "profiling-v4", "1 "+sha), patched(base("yy"), "profiler", "profiling-v3 2 "+other[:12], "imported"), []string{
+			"profilers differ: profiling-v4 1 (ab12cd34) / profiling-v3 2 (99887766)",
+			"b: imported, so that work and hardware are not known to be alike"}},
 		"an old log": {patched(base("x"), "profiling-v3", "1 "+sha), patched(base("yy"), "", "", "imported", "total-unknown"), []string{
 			"profilers differ: profiling-v3 1 (ab12cd34) / not known",
 			"b: the log does not say what its TOTAL spans (total-unknown)",

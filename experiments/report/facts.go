@@ -26,8 +26,11 @@ func sideFacts(runs []record.RunData) map[factKey][]string {
 	for _, run := range runs {
 		values := map[factKey][]string{}
 		for _, f := range run.Provenance {
-			k := factKey{f.Group, modulePath(f.Group, f.Key)}
-			values[k] = append(values[k], withoutPort(k, f.Value))
+			k, value := factKey{f.Group, modulePath(f.Group, f.Key)}, f.Value
+			if f.Group == "patches" {
+				k.key, value = patchFact(k.key, value)
+			}
+			values[k] = append(values[k], withoutPort(k, value))
 		}
 		for k, vs := range values {
 			slices.Sort(vs)

@@ -99,28 +99,48 @@ func profilers(runs []record.RunData) (names []string, known bool) {
 	seen := map[string]bool{}
 	for _, run := range runs {
 		for _, f := range run.Provenance {
-			isProfiler := f.Group == "code" && strings.HasPrefix(f.Key, "profiler")
-			if f.Group != "patches" && !isProfiler {
+			if f.Group != "patches" {
 				continue
 			}
 			known = true
-			if f.Key == "none" {
+			key, value := patchFact(f.Key, f.Value)
+			if key == "none" {
 				continue
 			}
-			name := f.Key
-			if isProfiler {
-				name = ""
-			}
-			for _, word := range strings.Fields(f.Value) {
-				if len(word) >= 32 {
-					word = "(" + word[:8] + ")"
+			for _, word := range strings.Fields(value) {
+				if patchHash.MatchString(word) {
+					word = "(" + word[:shownHash] + ")"
 				}
-				name += " " + word
+				key += " " + word
 			}
-			seen[strings.TrimSpace(name)] = true
+			seen[key] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(seen)), known
+}
+
+const shownHash = 8
+
+// patchHash is at least as much of a hash as profilers print of theirs.
+var patchHash = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
+
+// patchFact gives a fact about a patch the same key and value whether specrun
+// put the patch there or a log tells of it, which has the beginning of the hash.
+func patchFact(key, value string) (string, string) {
+	if key == "profiler" {
+		name, rest, _ := strings.Cut(value, " ")
+		if strings.HasSuffix(name, ":") { // "unknown: text blocks"
+			return key, value
+		}
+		key, value = name, rest
+	}
+	words := strings.Fields(value)
+	for i, w := range words {
+		if patchHash.MatchString(w) {
+			words[i] = w[:12]
+		}
+	}
+	return key, strings.Join(words, " ")
 }
 
 // labelNames are the labels that runs carry, sorted.
