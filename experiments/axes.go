@@ -166,10 +166,14 @@ func (c combination) with(key boundKey, v Scalar) combination {
 	return combination{append(out.keys, key), append(out.values, v)}
 }
 
-// params are the combination's values as they are stored with the cell.
+// params are the combination's values as they are stored with the cell. Whether a
+// sweep goes on with its best cell is nothing of a cell's.
 func (c combination) params() record.Params {
 	p := record.Params{}
 	for i, k := range c.keys {
+		if k.kind == axisBench && k.name == "quotable" {
+			continue
+		}
 		v := c.values[i].Value
 		if v == nil {
 			v = "null"

@@ -356,6 +356,10 @@ func TestNewPlan_QuotableAnnouncesWhatFollows(t *testing.T) {
 	if p.Cells[1].Key != plain.Cells[1].Key {
 		t.Error("what follows a sweep counts for the key of its cells")
 	}
+	// Said on the command line it is no parameter of a cell.
+	if p := plan(t, loadExample(t), "steps=2", "bench.quotable=true"); len(p.Quotes) != 1 || len(p.Cells[1].Params) != 1 || len(p.Quotes[0].Cell.Params) != 2 {
+		t.Errorf("%+v", cellLines(p.All()))
+	}
 	// What is measured without the patch anyway needs no quote.
 	if p := plan(t, s, "steps=1..2", "patches=none,profiling-v4"); len(p.Quotes) != 0 {
 		t.Errorf("%+v", p.Quotes)

@@ -1,0 +1,137 @@
+//go:build integration || soak
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"specrun/experiments/lab"
+)
+
+const handPatch = `name: hand
+version: "1"
+summary: one synchronize after the draft
+probe: sync
+engine: sglang
+targets:
+  - module: sglang.srt.speculative.eagle_worker
+    requires: [{ class: EAGLEWorker, methods: [draft] }]
+    kind: append
+    content: [hand.py]
+`
+
+const handCode = `
+
+def _hand(cls):
+    import torch
+    draft = cls.draft
+
+    def drafted(self, *args, **kwargs):
+        out = draft(self, *args, **kwargs)
+        torch.cuda.synchronize()
+        return out
+
+    cls.draft = drafted
+
+
+_hand(EAGLEWorker)
+`
+
+// testProbes compares what probe finds with what the settings of the practice
+// host imply: launches do not differ, so that a few are enough.
+func testProbes(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	quiet := func(s *lab.Settings) { s.LaunchNoise, s.Behind = 0, 1000 }
+	var model lab.Settings
+	u.startLab(func(s *lab.Settings) { quiet(s); model = *s })
+	cost := func(s lab.Settings) float64 { return s.Cycle(2, true, 2)/s.Cycle(2, true, 0) - 1 }
+
+	v3 := u.probe("profiling-v3", 3)
+	within(t, "R - 1 of profiling-v3", v3.ratio-1, cost(model), 0.1)
+	within(t, "R - 1 of profiling-v3 as the issue says it", v3.ratio-1, 0.134, 0.1)
+	within(t, "ms a cycle of profiling-v3", v3.msPerCycle, model.Cycle(2, true, 2)-model.Cycle(2, true, 0), 0.1)
+	if v3.verdict != "distorts" || v3.numbers["cycle_total"] != "not usable" || v3.numbers["accept_len"] != "usable" {
+		t.Errorf("profiling-v3: %+v", v3)
+	}
+	v4 := u.probe("profiling-v4", 3)
+	if math.Abs(v4.ratio-1) >= 0.02 || v4.verdict != "negligible" || v4.numbers["cycle_total"] != "usable" {
+		t.Errorf("profiling-v4: %+v", v4)
+	}
+	// One synchronize after the draft waits for the device, so that the host's
+	// work before the verify is no longer hidden behind it.
+	must(t, os.Mkdir(filepath.Join(u.dir, "hand"), 0o700))
+	u.write("hand/patch.yaml", handPatch)
+	u.write("hand/hand.py", handCode)
+	hand := u.probe("./hand", 2)
+	within(t, "R - 1 of one synchronize after the draft", hand.ratio-1, (model.HostVerify+model.SyncCost)/model.Cycle(2, true, 0), 0.1)
+	within(t, "R - 1 of one synchronize as the issue says it", hand.ratio-1, 0.047, 0.1)
+
+	u.startLab(func(s *lab.Settings) { quiet(s); s.SyncCost = 4.1; model = *s })
+	dear := u.probe("profiling-v3", 2)
+	within(t, "R - 1 of profiling-v3 at 4.1 ms a synchronize", dear.ratio-1, cost(model), 0.1)
+	within(t, "R - 1 of profiling-v3 at 4.1 ms as the issue says it", dear.ratio-1, 1.284, 0.1)
+}
+
+func within(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	t.Logf("%s: %.4f, wanted %.4f", what, got, want)
+	if math.Abs(got-want) > tolerance*math.Abs(want) {
+		t.Errorf("%s is %.4f, the settings imply %.4f", what, got, want)
+	}
+}
+
+// probeResult is what a probe said.
+type probeResult struct {
+	ratio, msPerCycle float64
+	verdict           string
+	numbers           map[string]any
+}
+
+// probe measures a patch over so many pairs of launches.
+func (u *user) probe(patch string, rounds int) probeResult {
+	u.t.Helper()
+	lines := u.does(0, "probe", patch, "--rounds", fmt.Sprint(rounds), "--host", "lab", "--store", "probes.db", "--json").lines(u.t, "probe")
+	if len(lines) != 1 {
+		u.t.Fatalf("%d lines of type probe", len(lines))
+	}
+	out := probeResult{}
+	out.ratio, _ = number(lines[0], "ratio")
+	out.msPerCycle, _ = number(lines[0], "ms_per_cycle")
+	out.verdict, _ = lines[0]["verdict"].(string)
+	out.numbers, _ = lines[0]["numbers"].(map[string]any)
+	return out
+}
+
+// testKilledQuotable ends a sweep by SIGKILL while it repeats its best cell for
+// quoting; the resumed one repeats the same cell, each round once.
+func testKilledQuotable(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	h := u.startLab(fast)
+	spec, port := u.practiceSpec()
+	for _, at := range []string{"[2/4]", "[3/4]"} { // the plan's last launch, the first of the quote
+		u.removeStore("results.db")
+		r := u.start("sweep", "-f", spec, "steps=2", "bench.quotable=true", "--no-baseline", "--rounds", "2", "--host", "lab", "--store", "results.db")
+		r.until(at)
+		must(t, r.Process.Signal(syscall.SIGKILL))
+		if a := r.end(); a.code != -1 {
+			t.Fatalf("not killed: %s", a)
+		}
+		u.does(0, "resume", "--store", "results.db")
+		done := map[string]int{}
+		for _, run := range u.does(0, "list", "--runs", "--json", "--store", "results.db").lines(t, "run") {
+			if run["state"] == "done" {
+				params, _ := run["params"].(map[string]any)
+				done[fmt.Sprint(params["patches"], run["round"])]++
+			}
+		}
+		if fmt.Sprint(done) != "map[<nil>1:1 <nil>2:1 none3:1 none4:1]" {
+			t.Errorf("killed at %s: runs by patches and round: %v", at, done)
+		}
+		u.leftAlone(h, port)
+	}
+}
