@@ -3,6 +3,7 @@
 package experiments_test
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"path/filepath"
@@ -16,28 +17,50 @@ import (
 	"specrun/experiments/trust"
 )
 
-// measured is what one run of a cell gave on a practice host.
-func measured(t *testing.T, l *lab.Lab, edit func(*experiments.Spec), args ...string) record.RunData {
+// runsOf are what the runs of a sweep on a practice host gave, in the order in
+// which they were made.
+func runsOf(t *testing.T, l *lab.Lab, edit func(*experiments.Spec), args ...string) []record.RunData {
+	t.Helper()
+	return runsWith(t, l, func(experiments.Boundary, record.Event) {}, edit, args...)
+}
+
+// runsWith calls hook at each event on the way.
+func runsWith(t *testing.T, l *lab.Lab, hook func(experiments.Boundary, record.Event), edit func(*experiments.Spec), args ...string) []record.RunData {
 	t.Helper()
 	p := planFor(t, l.Host(), edit, args...)
 	db := openStore(t, filepath.Join(t.TempDir(), "results.db"))
 	defer db.Close()
-	sum, err := experiments.Execute(context.Background(), deps(l.Host(), db), p, nil)
+	with := deps(l.Host(), db)
+	with.Hook = hook
+	sum, err := experiments.Execute(context.Background(), with, p, nil)
 	if err != nil || sum.State != record.SweepDone {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	v := settled(t, l, db, p)
-	if len(v.Runs) != 1 {
-		t.Fatalf("%d runs, want one", len(v.Runs))
+	slices.SortFunc(v.Runs, func(a, b record.Run) int { return cmp.Compare(a.StartUs, b.StartUs) })
+	var out []record.RunData
+	for _, r := range v.Runs {
+		d := v.Data[r.ID]
+		t.Log(r.SlotID)
+		for _, c := range d.Checks {
+			t.Logf("%s: %s: %s", c.Outcome, c.Name, c.Explanation)
+		}
+		for _, label := range d.Labels {
+			t.Logf("%s: %s", label.Name, label.Reason)
+		}
+		out = append(out, d)
 	}
-	d := v.Data[v.Runs[0].ID]
-	for _, c := range d.Checks {
-		t.Logf("%s: %s: %s", c.Outcome, c.Name, c.Explanation)
+	return out
+}
+
+// oneRun is what the only run of a sweep gave.
+func oneRun(t *testing.T, l *lab.Lab, edit func(*experiments.Spec), args ...string) record.RunData {
+	t.Helper()
+	all := runsOf(t, l, edit, args...)
+	if len(all) != 1 {
+		t.Fatalf("%d runs, want one", len(all))
 	}
-	for _, label := range d.Labels {
-		t.Logf("%s: %s", label.Name, label.Reason)
-	}
-	return d
+	return all[0]
 }
 
 func hasLabel(d record.RunData, name, reason string) bool {
@@ -85,7 +108,7 @@ func TestLab_TheStorysGapIsSplit(t *testing.T) {
 	accept := s.AcceptLength(2)
 	with, without := s.Cycle(2, true, 2), s.Cycle(2, true, 0)
 	l := startLab(t, 1, punctual)
-	story, plain := measured(t, l, one("story-v3"), "steps=2"), measured(t, l, one(), "steps=2")
+	story, plain := oneRun(t, l, one("story-v3"), "steps=2"), oneRun(t, l, one(), "steps=2")
 
 	within := func(what string, got, want float64) {
 		t.Helper()
@@ -123,5 +146,119 @@ func TestLab_TheStorysGapIsSplit(t *testing.T) {
 	within("rest", gap.Rest, 1)
 	if hasLabel(plain, trust.Disagree, "") {
 		t.Errorf("the run without the patch: %+v", plain.Labels)
+	}
+}
+
+// failing makes servers go wrong in a way.
+func failing(f lab.Failure) func(*lab.Settings) {
+	return func(s *lab.Settings) {
+		punctual(s)
+		s.Failures = []lab.Failure{f}
+	}
+}
+
+// plainOnly asks for no speculation at all: a baseline by itself.
+func plainOnly(s *experiments.Spec) {
+	s.Baseline, s.Patches, s.Params, s.Where = nil, nil, nil, nil
+	s.Server.Flags = slices.DeleteFunc(s.Server.Flags, func(f experiments.Flag) bool { return strings.HasPrefix(f.Name, "speculative-") })
+}
+
+// Each way in which a server or a load misleads is seen in a real run; the last
+// run of the sweep is the one in question.
+func TestLab_WhatMisleadsIsLabelled(t *testing.T) {
+	l := startLab(t, 0.5, nil)
+	before, err := l.Settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := 2
+	v4 := one("profiling-v4")
+	for _, c := range []struct {
+		name        string
+		lab         func(*lab.Settings)
+		spec        func(*experiments.Spec)
+		args        string
+		label, part string
+		check       string
+		want        record.Outcome
+		text        string // of the check's explanation
+		not         string // a label that must not be there
+	}{
+		{name: "a patch that the process did not load", lab: failing(lab.Failure{Kind: lab.StaleCode}), spec: v4, args: "steps=2 bench.requests=3",
+			label: trust.PatchUnverified, part: "profiling-v4", check: trust.CheckPatch, want: record.Fail, text: "no row of profiling-v4"},
+		{name: "a flag without effect", lab: failing(lab.Failure{Kind: lab.FlagIgnored, Flag: "speculative-attention-mode"}), spec: v4, args: "steps=2 mode=decode",
+			label: trust.ConfigMismatch, part: "speculative-attention-mode: asked decode, is prefill", check: trust.CheckConfig, want: record.Fail},
+		{name: "a baseline that speculates", lab: failing(lab.Failure{Kind: lab.StillSpeculates}), spec: plainOnly,
+			label: trust.ConfigMismatch, part: "the baseline speculates", check: trust.CheckSpeculation, want: record.Fail, text: "speculative_algorithm is"},
+		{name: "a baseline that speculates and denies it", lab: failing(lab.Failure{Kind: lab.StillSpeculates, Lies: true}), spec: plainOnly,
+			label: trust.ConfigMismatch, part: "the baseline speculates", check: trust.CheckSpeculation, want: record.Fail, text: "verify steps"},
+		{name: "a baseline as it should be", lab: punctual, spec: plainOnly,
+			label: trust.Simulated, check: trust.CheckSpeculation, want: record.Pass, not: trust.ConfigMismatch},
+		{name: "kernels compiled in between", lab: failing(lab.Failure{Kind: lab.JIT, AfterTokens: 60}), spec: v4, args: "steps=2",
+			label: trust.JIT, part: "files came to", check: trust.CheckCompile, want: record.Fail, text: "Loading JIT ops"},
+		{name: "a card held back", lab: func(s *lab.Settings) { punctual(s); s.Cards, s.Throttle, s.ThrottleSlower = 1, 100, 20 }, spec: v4, args: "steps=2",
+			label: trust.Throttled, check: trust.CheckClocks, want: record.Fail},
+		{name: "a warm cache", lab: func(s *lab.Settings) { punctual(s); s.PrefixCache = true }, spec: func(s *experiments.Spec) { v4(s); s.Repeats = 2 }, args: "steps=2",
+			label: trust.CacheWarm, part: "prompt tokens cached", check: trust.CheckCache, want: record.Fail},
+		{name: "a batch that drains", lab: punctual, spec: v4, args: "steps=2 bench.requests=3 bench.concurrency=2 bench.where=controller",
+			label: trust.MixedBatch, check: trust.CheckAlive, want: record.Pass, not: trust.Disagree},
+		{name: "other text than the baseline", lab: failing(lab.Failure{Kind: lab.OtherOutput, Steps: &two, From: 20}), spec: func(s *experiments.Spec) { s.Patches = []string{"profiling-v4"} }, args: "steps=2",
+			label: trust.Indicative, check: trust.CheckBaseline, want: record.NotCheckable, text: "differs from the baseline's from character", not: trust.OutputChanged},
+		{name: "nothing", lab: punctual, spec: func(s *experiments.Spec) {
+			s.Patches = []string{"profiling-v4"}
+			s.Server.Flags = append(s.Server.Flags, experiments.Flag{Name: "enable-metrics", Value: experiments.Value{Scalar: experiments.ParseScalar("true")}})
+		}, args: "steps=2",
+			label: trust.Indicative, check: trust.CheckTokens, want: record.Pass, not: trust.Disagree},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			settings := before
+			c.lab(&settings)
+			if err := l.SetSettings(settings); err != nil {
+				t.Fatal(err)
+			}
+			all := runsOf(t, l, c.spec, strings.Fields(c.args)...)
+			d := all[len(all)-1]
+			if !hasLabel(d, c.label, c.part) {
+				t.Errorf("no label %s with %q", c.label, c.part)
+			}
+			if got := checkOf(t, d, c.check); got.Outcome != c.want || !strings.Contains(got.Explanation, c.text) {
+				t.Errorf("%s: %s: %s", got.Name, got.Outcome, got.Explanation)
+			}
+			if c.not != "" && hasLabel(d, c.not, "") {
+				t.Errorf("label %s", c.not)
+			}
+		})
+	}
+}
+
+// The model says something else from the second launch on, with the same
+// speculative flags.
+func TestLab_ChangedTextIsLabelled(t *testing.T) {
+	l := startLab(t, 1, punctual)
+	measured := 0
+	all := runsWith(t, l, func(b experiments.Boundary, e record.Event) {
+		if b != experiments.AfterEvent || e.Step != "run" || e.Kind != record.EventDone {
+			return
+		}
+		if measured++; measured != 1 {
+			return
+		}
+		s, err := l.Settings()
+		if err == nil {
+			s.Failures = []lab.Failure{{Kind: lab.OtherOutput, From: 20}}
+			err = l.SetSettings(s)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}, func(s *experiments.Spec) { one("profiling-v4")(s); s.Rounds = 2 }, "steps=2")
+	if len(all) != 2 {
+		t.Fatalf("%d runs", len(all))
+	}
+	if hasLabel(all[0], trust.OutputChanged, "") || !hasLabel(all[1], trust.OutputChanged, "") {
+		t.Errorf("labels: %+v, %+v", all[0].Labels, all[1].Labels)
+	}
+	if c := checkOf(t, all[1], trust.CheckOutputs); c.Outcome != record.Fail {
+		t.Errorf("%+v", c)
 	}
 }

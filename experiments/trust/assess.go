@@ -81,6 +81,7 @@ type Input struct {
 	Steps       int // speculative steps; 0 = no speculation
 	Metrics     []record.Metric
 	Cycles      *Cycles // nil: no profiler
+	Ramp        bool    // the profiler's rows are of ramp and drain, too
 	Requests    []Request
 
 	LogInterval int   // decode cycles per line of the server log; 0 = the usual 40

@@ -106,6 +106,9 @@ func ofLines(in Input, lines int) float64 {
 // usualInterval is the engine's default number of decode cycles per log line.
 const usualInterval = 40
 
+// fewLines is below what a median of the log's rates is chance.
+const fewLines = 5
+
 // checkSteady compares what the client received, without waiting for first
 // tokens, ramp and drain, with the profiler; without one, and one request at a
 // time, with the server log.
@@ -115,6 +118,9 @@ func checkSteady(in Input) record.TrustCheck {
 		return notCheckable(CheckSteady, "no steady_throughput")
 	}
 	rate, why := profilerRate(in)
+	if why == "" && in.Ramp {
+		return notCheckable(CheckSteady, "the profiler's rows are of ramp and drain, too")
+	}
 	if why == "" {
 		return closeEnough(CheckSteady, steady, rate, steadyTolerance, "client %.1f tok/s without TTFT, ramp and drain, profiler %.1f tok/s")
 	}
@@ -124,6 +130,9 @@ func checkSteady(in Input) record.TrustCheck {
 	server, lines, ok := counted(in.Metrics, "gen_throughput", "server_log")
 	if !ok {
 		return notCheckable(CheckSteady, why+", no gen_throughput")
+	}
+	if lines < fewLines {
+		return notCheckable(CheckSteady, fmt.Sprintf("%s, and only %d lines of the server log have a rate", why, lines))
 	}
 	accept, _ := value(in.Metrics, "accept_len", "server_log")
 	return closeEnough(CheckSteady, steady, server, max(steadyTolerance, sampling(in, accept, ofLines(in, lines), 0)),
@@ -146,7 +155,7 @@ func claimed(in Input) (record.TrustCheck, Gap) {
 	if !ok {
 		return no("the profiler states no speed")
 	}
-	truth, ok := TruthOf(in.Metrics)
+	truth, ok := truthOf(in.Metrics, !in.Ramp)
 	if !ok {
 		return no("the benchmark's speed or accept length is unknown")
 	}

@@ -85,7 +85,11 @@ func ClaimOf(ms []record.Metric) (c Claim, ok bool) {
 // cycle is the time per token of a request times its accept length, whatever the
 // batch. The server's own accept length goes first; that of the profiler's sums
 // does where the server has none.
-func TruthOf(ms []record.Metric) (t Truth, ok bool) {
+func TruthOf(ms []record.Metric) (t Truth, ok bool) { return truthOf(ms, true) }
+
+// truthOf takes the speed of the steady part, or of the batch that the profiler
+// counted when its rows are not cut to that part.
+func truthOf(ms []record.Metric, steady bool) (t Truth, ok bool) {
 	tpot, okTPOT := value(ms, "tpot", "client")
 	if !okTPOT {
 		tpot, okTPOT = value(ms, "tpot_mean", "client")
@@ -105,7 +109,7 @@ func TruthOf(ms []record.Metric) (t Truth, ok bool) {
 	t.CycleMs = tpot * t.AcceptLen
 	if c, known := value(ms, "max_concurrency", "client"); !known || c == 1 {
 		t.TokS = 1000 / tpot
-	} else if t.TokS, known = value(ms, "steady_throughput", "client"); !known {
+	} else if t.TokS, known = value(ms, "steady_throughput", "client"); !known || !steady {
 		batch, _ := value(ms, "batch_mean", "profiler")
 		t.TokS = 1000 * batch / tpot
 	}

@@ -226,8 +226,17 @@ func TestAssess_Checks(t *testing.T) {
 		}, record.Fail, ""},
 		{CheckSteady, "5 % off passes", set("steady_throughput", "client", 93.2*0.9505), record.Pass, "5.0 %"},
 		{CheckSteady, "more fails", set("steady_throughput", "client", 93.2*0.945), record.Fail, "profiler 93.2"},
+		{CheckSteady, "rows of ramp and drain", func(in *Input) { in.Ramp = true }, record.NotCheckable, "ramp and drain"},
+		{CheckClaim, "rows of ramp and drain", func(in *Input) {
+			in.Concurrency, in.Ramp = 4, true
+			*in = with(with(with(*in, "max_concurrency", "client", 4), "batch_mean", "profiler", 2.5), "steady_throughput", "client", 4*93.2)
+		}, record.Pass, "profiler 233.1 tok/s at accept length 1.87, benchmark 233.0"},
 		{CheckSteady, "none", set("steady_throughput", "client", nan), record.NotCheckable, "no steady"},
 		{CheckSteady, "a baseline by the log", func(in *Input) { *in = baseline(*in) }, record.Pass, "server log 93.0"},
+		{CheckSteady, "a baseline by too little of the log", func(in *Input) {
+			*in = with(baseline(*in), "gen_throughput", "server_log", nan)
+			in.Metrics = append(in.Metrics, record.Metric{Name: "gen_throughput", Source: "server_log", Value: 93, N: 4})
+		}, record.NotCheckable, "only 4 lines"},
 		{CheckSteady, "a batch without a profiler", func(in *Input) { in.Cycles, in.Concurrency = nil, 4 }, record.NotCheckable, "no profiler"},
 		{CheckClaim, "the story", func(in *Input) {
 			*in = with(with(*in, "claimed_accept_len", "profiler", 0.874), "claimed_throughput", "profiler", 43.5)
