@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,70 +10,55 @@ import (
 	"strings"
 
 	"specrun/experiments/record"
-	"specrun/experiments/stats"
 )
 
 // note collects what goes below the table: labels, failed checks, failed runs.
-func (s *Summary) note(row *CellRow, runs []record.Run, slotOf map[string]record.Slot, data map[string]record.RunData, o Options) {
+func (s *Summary) note(row *CellRow) {
 	row.Labels = []string{}
 	defer func() { slices.Sort(row.Labels) }()
-	add := func(l record.Label) {
-		if !slices.Contains(row.Labels, l.Name) {
-			row.Labels = append(row.Labels, l.Name)
-		}
-		i := slices.IndexFunc(s.labels, func(n labelNote) bool { return n.name == l.Name })
-		if i < 0 {
-			n := labelNote{name: l.Name, reason: l.Reason}
-			if o.Advice != nil {
-				n.advice = o.Advice(l.Name)
-			}
-			s.labels = append(s.labels, n)
-			i = len(s.labels) - 1
-		}
-		if !slices.Contains(s.labels[i].cells, row.name) {
-			s.labels[i].cells = append(s.labels[i].cells, row.name)
-		}
-	}
-	if o.CellLabels != nil && row.Runs > 0 {
+	if o := s.options; o.CellLabels != nil && row.Runs > 0 {
 		for _, l := range o.CellLabels(record.CellFacts{Runs: row.Runs, Launches: row.Launches, BaselineMoved: s.baselineMoved(row)}) {
-			add(l)
+			s.label(row, l)
 		}
 	}
 	failedChecks := map[string]bool{}
-	for _, r := range runs {
+	for _, r := range s.runs[row.cell.ID] {
 		switch r.State {
 		case record.RunFailed:
-			s.failed = append(s.failed, failure{run: r, cell: row.name, at: slotOf[r.SlotID]})
+			s.failed = append(s.failed, failure{run: r, cell: row.name, at: s.slotOf[r.SlotID]})
 		case record.RunDone:
-			for _, l := range data[r.ID].Labels {
-				add(l)
+			for _, l := range s.data[r.ID].Labels {
+				s.label(row, l)
 			}
-			for _, c := range data[r.ID].Checks {
-				if c.Outcome == record.Fail && !failedChecks[c.Name] {
-					failedChecks[c.Name] = true
-					s.checks = append(s.checks, fmt.Sprintf("%s: %s: %s", row.name, c.Name, c.Explanation))
+			for _, c := range s.data[r.ID].Checks {
+				if c.Outcome != record.Fail || failedChecks[c.Name] {
+					continue
 				}
+				failedChecks[c.Name] = true
+				row.failedCheck = cmp.Or(row.failedCheck, c.Name)
+				s.checks = append(s.checks, fmt.Sprintf("%s: %s: %s", row.name, c.Name, c.Explanation))
 			}
 		}
 	}
 }
 
-// baselineMoved says how the baseline of a row moved over the rounds by more than
-// noise, "" when it did not or that cannot be told.
-func (s *Summary) baselineMoved(row *CellRow) string {
-	base := s.baselineOf(row)
-	if base == nil {
-		return ""
+// label gives a row a label, whose reason is shown once for all rows.
+func (s *Summary) label(row *CellRow, l record.Label) {
+	if !slices.Contains(row.Labels, l.Name) {
+		row.Labels = append(row.Labels, l.Name)
 	}
-	name := s.Objective
-	if len(base.launches[name]) == 0 || strings.HasPrefix(name, "cycle_") {
-		name = "output_throughput"
+	i := slices.IndexFunc(s.labels, func(n labelNote) bool { return n.name == l.Name })
+	if i < 0 {
+		n := labelNote{name: l.Name, reason: l.Reason}
+		if s.options.Advice != nil {
+			n.advice = s.options.Advice(l.Name)
+		}
+		s.labels = append(s.labels, n)
+		i = len(s.labels) - 1
 	}
-	d := stats.Drift(base.launches[name])
-	if d.Separable == nil || !*d.Separable {
-		return ""
+	if !slices.Contains(s.labels[i].cells, row.name) {
+		s.labels[i].cells = append(s.labels[i].cells, row.name)
 	}
-	return fmt.Sprintf("%s of the baseline moved by %+.1f %% from its first %d launches to its last %d", name, 100*(d.Ratio-1), d.NB, d.NA)
 }
 
 // footnotes explain what the table uses, and nothing else.
@@ -90,10 +76,34 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		note("~  not separable: the difference may be noise")
 	}
 	if marks["?"] {
-		note("?  unknown: with one launch the noise between launches is not known; --rounds 3")
+		for _, why := range s.tooFew {
+			note("?  unknown: %s", why)
+		}
 	}
 	if least, ok := s.leastEffect(); ok {
-		note("vs baseline: ratio of %s; smallest effect found 8 times in 10: %s", s.headline(), least)
+		together := ""
+		if s.holm > 1 {
+			together = fmt.Sprintf(", Holm over %d cells", s.holm)
+		}
+		note("vs baseline: ratio of %s%s; smallest effect found 8 times in 10: %s", head(s.headline()), together, least)
+	}
+	for _, text := range s.remarks {
+		note("%s", text)
+	}
+	for _, text := range s.outlierNotes() {
+		note("%s", text)
+	}
+	if text := s.slopeNote(); text != "" {
+		note("%s", text)
+	}
+	for _, text := range s.probeNotes() {
+		note("%s", text)
+	}
+	if text := s.levelsNote(); s.options.All && text != "" {
+		note("%s", text)
+	}
+	if s.normalised() {
+		note("normalised: divided by the baseline of the same round, times the baseline's mean")
 	}
 	slices.SortFunc(s.labels, func(a, b labelNote) int { return strings.Compare(a.name, b.name) })
 	for _, l := range s.labels {
@@ -108,6 +118,9 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 			text += " -> " + l.advice
 		}
 		note("%s", text)
+		if l.name == driftLabel && !s.options.Normalise && s.plan.interleaved() {
+			note("   ratios to the baseline are taken within rounds, the other numbers are not: specrun show %s --normalise", plain(s.Sweep.ID))
+		}
 	}
 	for _, c := range s.checks {
 		note("check failed: %s", plain(c))
@@ -121,7 +134,11 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s%s\n", b.String(), s.Verdict, s.quotable())
+	decision := ""
+	if s.advises() {
+		decision = "\n" + Decision(s)
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s%s%s\n", b.String(), s.Verdict, s.quotable(), decision)
 	return err
 }
 

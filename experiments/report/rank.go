@@ -16,20 +16,24 @@ import (
 // definition.
 var compared = [...]string{"output_throughput", "total_throughput", "request_throughput", "tpot", "tpot_mean", "tpot_median", "ttft_mean", "ttft_median"}
 
-// compare sets the ratios to the baseline.
-func (s *Summary) compare(interleaved bool) {
+// compare sets the ratios to the baseline, each over the positions that the cell
+// and its baseline both have.
+func (s *Summary) compare() {
+	ps, rows := map[string][]float64{}, map[string][]*CellRow{} // by metric
 	for i := range s.Cells {
 		row := &s.Cells[i]
 		base := s.baselineOf(row)
 		if base == nil || row.Baseline {
 			continue
 		}
+		p := s.common(row, base)
+		mine, theirs := s.over(row, p), s.over(base, p)
 		for _, name := range compared {
-			a, b := row.launches[name], base.launches[name]
+			a, b := mine.launches[name], theirs.launches[name]
 			if len(a) == 0 || len(b) == 0 {
 				continue
 			}
-			c := stats.Compare(a, b, interleaved)
+			c := s.versus(row, a, b, name)
 			if math.IsNaN(c.Ratio) {
 				continue
 			}
@@ -38,9 +42,64 @@ func (s *Summary) compare(interleaved bool) {
 			}
 			row.VsBaseline[name] = c.Ratio
 			row.Doubt[name] = Doubt{Lo: finite(c.Lo), Hi: finite(c.Hi), N: min(c.NA, c.NB), Paired: c.Paired,
-				Separable: c.Separable, MinEffect: finite(c.MinEffect)}
+				Separable: c.Separable, P: finite(c.P), MinEffect: finite(c.MinEffect), Method: c.Method, TooFew: c.TooFew}
+			ps[name], rows[name] = append(ps[name], c.P), append(rows[name], row)
 		}
 	}
+	for name, all := range ps {
+		adjusted := stats.Holm(all)
+		judged := 0
+		for i, row := range rows[name] {
+			d := row.Doubt[name]
+			d.PHolm = finite(adjusted[i])
+			if d.Separable != nil && d.PHolm != nil {
+				separable := *d.PHolm < 1-stats.Confidence
+				d.Separable = &separable
+				judged++
+			}
+			row.Doubt[name] = d
+		}
+		if name == s.headline() {
+			s.holm = judged
+		}
+	}
+}
+
+// versus compares launches of a row with others of the sweep.
+func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
+	// A quotable row came after the rounds: it shares their numbers, not their time.
+	c := stats.CompareWith(a, b, stats.Options{Interleaved: s.plan.interleaved() && !row.Quotable, Noise: s.remembered(row, metric)})
+	if c.TooFew != "" {
+		why := c.TooFew
+		if n := s.remembered(row, metric); n != nil && min(len(a), len(b)) == 1 {
+			if least := n.MinEffect(plannable); !math.IsNaN(least) {
+				why += fmt.Sprintf("; --rounds %d would find %s", plannable, percent(least))
+			}
+		} else if min(len(a), len(b)) == 1 {
+			why += fmt.Sprintf("; --rounds %d", plannable)
+		}
+		if !slices.Contains(s.tooFew, why) && (metric == s.headline() || metric == s.Objective) {
+			s.tooFew = append(s.tooFew, why)
+		}
+	}
+	return c
+}
+
+// plannable is how many rounds are advised where one launch says nothing.
+const plannable = 3
+
+// remembered is the noise between launches on the host of a row, nil when there is
+// no memory.
+func (s *Summary) remembered(row *CellRow, metric string) *stats.Noise {
+	if s.options.Noise == nil {
+		return nil
+	}
+	for _, r := range s.runs[row.cell.ID] {
+		if r.State == record.RunDone {
+			return s.options.Noise(r.Host, metric)
+		}
+	}
+	return nil
 }
 
 // baselineOf finds the baseline that a cell compares with: one has as parameters
@@ -75,17 +134,19 @@ func lowestWins(metric string) bool {
 }
 
 // rank finds the best row and how sure it is. Ties go to the earlier cell.
-func (s *Summary) rank(interleaved bool, data map[string]record.RunData, runs map[string][]record.Run) {
+func (s *Summary) rank() {
 	var order []int
 	var failed []string
-	for i, row := range s.Cells {
+	var rows []*CellRow
+	for i := range s.Cells {
+		row := &s.Cells[i]
 		_, measured := row.Metrics[s.Objective]
 		switch {
 		case row.Quotable:
 		case row.Failed > 0:
 			failed = append(failed, row.name)
 		case measured:
-			order = append(order, i)
+			order, rows = append(order, i), append(rows, row)
 		}
 	}
 	if len(order) == 0 {
@@ -95,56 +156,68 @@ func (s *Summary) rank(interleaved bool, data map[string]record.RunData, runs ma
 	if strings.HasPrefix(s.Objective, "cycle_") {
 		shapes := map[string]bool{}
 		for _, i := range order {
-			shapes[steps(s.Cells[i].cell, runs[s.Cells[i].cell.ID], data)] = true
+			shapes[steps(s.Cells[i].cell, s.runs[s.Cells[i].cell.ID], s.data)] = true
 		}
 		if len(shapes) > 1 {
 			s.Verdict = fmt.Sprintf("no best cell: %s does not rank cells of different steps, since a longer cycle may yield more tokens; use output_throughput", s.Objective)
 			return
 		}
 	}
+	caveat := s.equalize(rows)
 	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := s.Cells[a].Metrics[s.Objective].Median, s.Cells[b].Metrics[s.Objective].Median
+		x, _ := s.value(&s.Cells[a])
+		y, _ := s.value(&s.Cells[b])
 		if lowestWins(s.Objective) {
-			return cmp.Compare(x, y)
+			return cmp.Compare(x.Median, y.Median)
 		}
-		return cmp.Compare(y, x)
+		return cmp.Compare(y.Median, x.Median)
 	})
-	var first stats.Comparison
-	for n, i := range order[:len(order)-1] {
-		c := stats.Compare(s.Cells[i].launches[s.Objective], s.Cells[order[n+1]].launches[s.Objective], interleaved)
-		s.Cells[i].SeparableFromNext = c.Separable
-		if n == 0 {
-			first = c
+	launches := func(i int) []stats.Launch { return s.Cells[i].ranked().launches[s.Objective] }
+	s.Best, s.ranked = order[0], len(order)
+	best := &s.Cells[s.Best]
+	best.Best = true
+	for n, i := range order {
+		if n < len(order)-1 {
+			s.Cells[i].SeparableFromNext = s.versus(best, launches(i), launches(order[n+1]), s.Objective).Separable
+		}
+		if n > 0 {
+			s.Cells[i].fromBest = s.versus(best, launches(s.Best), launches(i), s.Objective)
 		}
 	}
-	s.Best, s.ranked = order[0], len(order)
-	s.Cells[s.Best].Best = true
-	s.Verdict = s.verdict(order, first)
+	s.Verdict = s.verdict(order, caveat)
 	if len(failed) > 0 {
 		s.Verdict += fmt.Sprintf(" (not ranked for failed runs: %s)", strings.Join(failed, ", "))
 	}
 }
 
-// verdict says in a sentence which cell is best and how sure that is.
-func (s *Summary) verdict(order []int, c stats.Comparison) string {
+// verdict says in a sentence which cell is best, how sure that is, and what
+// speaks against its numbers.
+func (s *Summary) verdict(order []int, caveat string) string {
 	best := &s.Cells[order[0]]
-	m := best.Metrics[s.Objective]
+	m, _ := s.value(best)
 	var b strings.Builder
 	others := slices.ContainsFunc(s.Cells, func(r CellRow) bool { return !r.Baseline && r.Runs > 0 })
 	if best.Baseline && others {
 		b.WriteString("speculation does not pay: ")
 	}
-	fmt.Fprintf(&b, "best is %s with %s %s", best.name, number(m.Median, m.Unit), m.Unit)
+	if but := s.doubts(best, caveat); but != "" {
+		fmt.Fprintf(&b, "best, but %s: %s with %s %s", but, best.name, number(m.Median, m.Unit), m.Unit)
+	} else {
+		fmt.Fprintf(&b, "best is %s with %s %s", best.name, number(m.Median, m.Unit), m.Unit)
+	}
 	if s.Objective != compared[0] {
 		fmt.Fprintf(&b, " %s", s.Objective)
+	}
+	if best.equal != nil {
+		b.WriteString(" over equal positions")
 	}
 	if len(order) == 1 {
 		return b.String() + ", and no other cell was ranked"
 	}
 	next := &s.Cells[order[1]]
-	nm := next.Metrics[s.Objective]
+	nm, _ := s.value(next)
 	fmt.Fprintf(&b, "; next is %s with %s", next.name, number(nm.Median, nm.Unit))
-	switch {
+	switch c := next.fromBest; {
 	case c.Separable == nil:
 		b.WriteString(", not known to be worse after one launch (--rounds 3)")
 	case *c.Separable:
@@ -153,6 +226,28 @@ func (s *Summary) verdict(order []int, c stats.Comparison) string {
 		fmt.Fprintf(&b, ", not separable (~): %s apart; smallest effect found 8 times in 10: %s", effect(c.Ratio), percent(c.MinEffect))
 	}
 	return b.String()
+}
+
+// doubting are the labels that say that a number itself may be wrong, the gravest
+// first; others only say what it is a number of.
+var doubting = [...]string{"disagree", "output-changed", "config-mismatch", "patch-unverified", "partial", "noisy", "throttled",
+	"shared-host", "jit", "cache-warm", "mixed-batch", "short"}
+
+// doubts says what speaks against the numbers of a row, "" when nothing does.
+func (s *Summary) doubts(row *CellRow, caveat string) string {
+	var parts []string
+	for _, name := range doubting {
+		if slices.Contains(row.Labels, name) {
+			parts = append(parts, name)
+		}
+	}
+	if caveat != "" {
+		parts = append(parts, caveat)
+	}
+	if len(parts) == 0 && row.failedCheck != "" {
+		return "check " + row.failedCheck + " failed"
+	}
+	return strings.Join(parts, " and ")
 }
 
 // steps gives the speculative steps of a cell as text: cycles of equal steps do

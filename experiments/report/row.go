@@ -51,6 +51,7 @@ func (row *CellRow) fill(runs []record.Run, slotOf map[string]record.Slot, data 
 	}
 	row.Metrics = map[string]MetricValue{}
 	row.launches = map[string][]stats.Launch{}
+	row.nests = map[string][]stats.Nest{}
 	for name, k := range chosen {
 		var order []string
 		rounds, values := map[string]int{}, map[string][]float64{}
@@ -61,15 +62,21 @@ func (row *CellRow) fill(runs []record.Run, slotOf map[string]record.Slot, data 
 			rounds[v.launch] = v.round
 			values[v.launch] = append(values[v.launch], v.v)
 		}
-		var ls []stats.Launch
-		var medians []float64
+		var nests []stats.Nest
 		for _, id := range order {
-			m := stats.Median(values[id])
-			ls, medians = append(ls, stats.Launch{Round: rounds[id], Value: m}), append(medians, m)
+			nests = append(nests, stats.Nest{Round: rounds[id], Runs: values[id]})
 		}
-		row.launches[name] = ls
-		row.Metrics[name] = metricValue(units[k], stats.Summarize(medians))
+		row.nests[name], row.launches[name] = nests, stats.Medians(nests)
+		row.Metrics[name] = metricValue(units[k], stats.Summarize(valuesOf(row.launches[name])))
 	}
+}
+
+func valuesOf(ls []stats.Launch) []float64 {
+	out := make([]float64, len(ls))
+	for i, l := range ls {
+		out[i] = l.Value
+	}
+	return out
 }
 
 func sourceRank(source string) string {

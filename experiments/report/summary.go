@@ -16,9 +16,10 @@ type Options struct {
 	Objective  string                                 // "" = the one of the plan, else output_throughput
 	Advice     func(label string) string              // what to do about a label; nil = nothing
 	CellLabels func(record.CellFacts) []record.Label  // labels that depend on all launches of a cell; nil = none
-	All        bool                                   // of one run, or of two compared: also what says nothing, see WriteRun and WriteDiff
+	All        bool                                   // also what says little: levels of noise of a sweep, see also WriteRun and WriteDiff
 	Noise      func(host, metric string) *stats.Noise // between launches on the host, as far as remembered; nil = nothing
 	Probe      func(patchSHA, host string) *ProbeLine // the newest probe of a patch on a host, nil = none; nil = none at all
+	Normalise  bool                                   // show beside raw numbers what they were if the baseline had stood still
 	LogTail    []string                               // of one failed run: the last lines of its server's log
 }
 
@@ -30,11 +31,21 @@ type Summary struct {
 	Best      int    // index into Cells, -1 = none
 	Verdict   string // one sentence about the best cell, or why there is none
 
+	options   Options
+	plan      plan
+	runs      map[string][]record.Run // by cell
+	slotOf    map[string]record.Slot
+	data      map[string]record.RunData
+	positions stats.Positions // that the ranked cells and their baselines have in common
+
 	failed  []failure
 	labels  []labelNote
 	checks  []string
-	planned int // runs
-	ranked  int // cells
+	remarks []string // about the comparison as a whole
+	tooFew  []string // why a ? is unknown
+	holm    int      // comparisons in vs baseline that were judged together
+	planned int      // runs
+	ranked  int      // cells
 
 	mayQuote map[int]bool // ords of the cells that are measured again for quoting if they are best
 }
@@ -52,13 +63,25 @@ type CellRow struct {
 	Metrics           map[string]MetricValue `json:"metrics"`
 	VsBaseline        map[string]float64     `json:"vs_baseline,omitempty"` // ratios
 	Doubt             map[string]Doubt       `json:"vs_baseline_doubt,omitempty"`
-	Labels            []string               `json:"labels"`
-	Quotable          bool                   `json:"quotable,omitempty"` // measured for quoting, without profiling patches; not ranked
+	// Equal are the numbers that the cell is ranked by where outputs are not
+	// equally long: over the positions that all cells have.
+	Equal      *EqualValues           `json:"over_equal_positions,omitempty"`
+	Normalised map[string]MetricValue `json:"normalised,omitempty"` // as if the baseline had stood still
+	Outliers   []Outlier              `json:"outliers,omitempty"`
+	Noise      map[string]NoiseLevels `json:"noise,omitempty"` // of the objective
+	Probe      *ProbeLine             `json:"probe,omitempty"` // what a patch of the cell costs on the host, if that is known
+	Labels     []string               `json:"labels"`
+	Quotable   bool                   `json:"quotable,omitempty"` // measured for quoting, without profiling patches; not ranked
 
 	quoteOf  int // ord of the cell that a quotable row is without its patches
 	cell     record.Cell
 	name     string
 	launches map[string][]stats.Launch // by metric
+	nests    map[string][]stats.Nest   // by metric: the runs of each launch
+	equal    *CellRow                  // over the positions that all ranked cells have; nil: the row itself
+	fromBest stats.Comparison          // the best row over this one
+
+	failedCheck string // the first of its runs, "" = none
 }
 
 // MetricValue is a number with its doubt. Lo and Hi are nil when there are too
@@ -80,8 +103,12 @@ type Doubt struct {
 	Hi        *float64 `json:"hi"`
 	N         int      `json:"n"`          // rounds when paired, else launches of the side that has fewer
 	Paired    bool     `json:"paired"`     // compared round by round
-	Separable *bool    `json:"separable"`  // nil: launch-to-launch noise is unknown
-	MinEffect *float64 `json:"min_effect"` // the smallest effect that is found 8 times in 10, as a fraction
+	Separable *bool    `json:"separable"`  // by PHolm; nil: launch-to-launch noise is unknown
+	P         *float64 `json:"p"`          // of this comparison alone
+	PHolm     *float64 `json:"p_holm"`     // as one of those of all cells
+	MinEffect *float64 `json:"min_effect"` // the smallest effect that this comparison alone finds 8 times in 10, as a fraction
+	Method    string   `json:"method,omitempty"`
+	TooFew    string   `json:"too_few,omitempty"` // why Separable is nil
 }
 
 type failure struct {
@@ -97,43 +124,44 @@ type labelNote struct {
 
 // Summarize computes the rows of a sweep, the baseline first as the plan has it.
 func Summarize(v record.SweepView, o Options) *Summary {
-	plan := readPlan(v.Sweep.Plan)
-	s := &Summary{Sweep: v.Sweep, Objective: o.Objective, Best: -1, planned: len(v.Slots)}
+	s := &Summary{Sweep: v.Sweep, Objective: o.Objective, Best: -1, planned: len(v.Slots), options: o, plan: readPlan(v.Sweep.Plan),
+		runs: map[string][]record.Run{}, slotOf: map[string]record.Slot{}, data: v.Data}
 	if s.Objective == "" {
-		s.Objective = plan.Objective
+		s.Objective = s.plan.Objective
 	}
 	if s.Objective == "" {
 		s.Objective = "output_throughput"
 	}
 	s.Objective = known(s.Objective, v.Data)
-	slotOf := map[string]record.Slot{}
 	for _, sl := range v.Slots {
-		slotOf[sl.ID] = sl
+		s.slotOf[sl.ID] = sl
 	}
-	runs := map[string][]record.Run{} // by cell
 	for _, r := range v.Runs {
-		cell := slotOf[r.SlotID].CellID
-		runs[cell] = append(runs[cell], r)
+		cell := s.slotOf[r.SlotID].CellID
+		s.runs[cell] = append(s.runs[cell], r)
 	}
 	varying := VaryingParams(v.Cells)
 	for _, c := range v.Cells {
 		row := CellRow{Params: c.Params, Baseline: c.Baseline, cell: c, name: CellName(c, varying)}
-		row.fill(runs[c.ID], slotOf, v.Data)
+		row.fill(s.runs[c.ID], s.slotOf, v.Data)
 		if row.Params == nil {
 			row.Params = record.Params{}
 		}
 		s.Cells = append(s.Cells, row)
 	}
+	s.quotes(s.plan)
+	s.spread()
+	s.probes()
+	s.normalise()
 	for i := range s.Cells { // a baseline is known only when all rows are
-		s.note(&s.Cells[i], runs[s.Cells[i].cell.ID], slotOf, v.Data, o)
+		s.note(&s.Cells[i])
 	}
-	s.quotes(plan)
-	s.compare(plan.interleaved())
+	s.compare()
 	if v.Sweep.Kind == kindAA { // whose cells are all the same twice: there is nothing to rank
 		s.Verdict = s.AA().text()
 		return s
 	}
-	s.rank(plan.interleaved(), v.Data, runs)
+	s.rank()
 	return s
 }
 
@@ -142,12 +170,28 @@ type plan struct {
 	Objective string `json:"objective"`
 	Order     string `json:"order"`
 	Rounds    int    `json:"rounds"`
-	Quotes    []struct {
+	Host      struct {
+		Name string `json:"name"`
+	} `json:"host"`
+	Cells []struct {
+		Ord    int `json:"ord"`
+		Server struct {
+			Patches []plannedPatch `json:"patches"`
+		} `json:"server"`
+	} `json:"cells"`
+	Quotes []struct {
 		Of   int `json:"of"`
 		Cell struct {
 			Ord int `json:"ord"`
 		} `json:"cell"`
 	} `json:"quotes"`
+}
+
+// plannedPatch is a patch of a cell, as the plan has it.
+type plannedPatch struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+	Probe  string `json:"probe"` // none, light, events, sync
 }
 
 // readPlan takes a plan that it cannot read for an empty one: an import has
@@ -179,7 +223,8 @@ func known(objective string, data map[string]record.RunData) string {
 	return objective
 }
 
-// VaryingParams gives the parameters that tell the cells apart, sorted.
+// VaryingParams gives the parameters that tell the cells apart, sorted: those
+// that differ, or all of them when that would leave a cell without a name.
 func VaryingParams(cells []record.Cell) []string {
 	seen := map[string]map[string]bool{}
 	has := map[string]int{}
@@ -197,10 +242,16 @@ func VaryingParams(cells []record.Cell) []string {
 			has[name]++
 		}
 	}
+	all := slices.Sorted(maps.Keys(seen))
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		if len(seen[name]) > 1 || has[name] < n || n == 1 {
+	for _, name := range all {
+		if len(seen[name]) > 1 || has[name] < n {
 			out = append(out, name)
+		}
+	}
+	for _, c := range cells {
+		if !c.Baseline && !slices.ContainsFunc(out, func(name string) bool { _, ok := c.Params[name]; return ok }) {
+			return all
 		}
 	}
 	return out

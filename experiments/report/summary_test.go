@@ -311,7 +311,7 @@ func TestSummarize_ABaselineThatMovesIsALabelOfAllCells(t *testing.T) {
 		if err := s.WriteTable(&text); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(text.String(), "drift: output_throughput of the baseline moved by -7.3 % from its first 2 launches to its last 2"); got != want {
+		if got := strings.Contains(text.String(), "drift: tok/s of the baseline moved by -7.3 % between rounds 2 and 3"); got != want {
 			t.Errorf("%v times slower:\n%s", slower, text.String())
 		}
 	}

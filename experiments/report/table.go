@@ -63,7 +63,10 @@ func (s *Summary) WriteTable(w io.Writer) error {
 			add("failed", func() string { return strconv.Itoa(row.Failed) })
 		}
 		for _, c := range columns {
-			add(c.head, func() string { return row.text(c.metric, marks) })
+			add(c.head, func() string { return valueText(row.Metrics, c.metric, marks) })
+			if c.metric == s.headline() && s.normalised() {
+				add("normalised", func() string { return valueText(row.Normalised, c.metric, marks) })
+			}
 		}
 		add("vs baseline", func() string { return s.ratio(row, marks) })
 		add("best", func() string { return s.mark(row, marks) })
@@ -104,9 +107,9 @@ func (s *Summary) shared(label string) bool {
 	return true
 }
 
-// text is a metric with its interval, - when the cell has none.
-func (row *CellRow) text(metric string, marks map[string]bool) string {
-	m, ok := row.Metrics[metric]
+// valueText is a metric with its interval, - when there is none.
+func valueText(ms map[string]MetricValue, metric string, marks map[string]bool) string {
+	m, ok := ms[metric]
 	if !ok {
 		return "-"
 	}

@@ -1,0 +1,90 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// probeSync is the kind of a patch that waits for the device, and so certainly
+// costs something.
+const probeSync = "sync"
+
+// patchesOf are the patches of a row, as planned.
+func (s *Summary) patchesOf(row *CellRow) []plannedPatch {
+	for _, c := range s.plan.Cells {
+		if c.Ord == row.cell.Ord {
+			return c.Server.Patches
+		}
+	}
+	return nil // an import, or a quotable row, which has none
+}
+
+// probes sets for each row what its patches cost on the host, as far as a probe
+// has found out.
+func (s *Summary) probes() {
+	if s.options.Probe == nil {
+		return
+	}
+	for i := range s.Cells {
+		row := &s.Cells[i]
+		for _, p := range s.patchesOf(row) {
+			if row.Probe == nil {
+				row.Probe = s.options.Probe(p.SHA256, s.plan.Host.Name)
+			}
+		}
+	}
+}
+
+// probeNotes says of each patch that took part what it costs, or how to find out
+// when it certainly costs something.
+func (s *Summary) probeNotes() []string {
+	var out, seen []string
+	for i := range s.Cells {
+		row := &s.Cells[i]
+		if row.Runs == 0 {
+			continue
+		}
+		for _, p := range s.patchesOf(row) {
+			if slices.Contains(seen, p.SHA256) {
+				continue
+			}
+			seen = append(seen, p.SHA256)
+			var line *ProbeLine
+			if s.options.Probe != nil {
+				line = s.options.Probe(p.SHA256, s.plan.Host.Name)
+			}
+			switch {
+			case line != nil:
+				out = append(out, line.Cost())
+			case p.Probe == probeSync:
+				out = append(out, fmt.Sprintf("%s waits for the GPU; what that costs here is not known -> specrun probe %s", plain(p.Name), plain(p.Name)))
+			}
+		}
+	}
+	return out
+}
+
+// Cost is what the patch costs, in a phrase.
+func (l ProbeLine) Cost() string {
+	at := "here" + strings.Replace(l.cell(), ", ", " at ", 1)
+	from := fmt.Sprintf("(probe %s)", plain(l.Sweep))
+	if l.Ratio == nil {
+		return fmt.Sprintf("what %s costs %s is unclear: no pair of launches could be compared %s", plain(l.Patch), at, from)
+	}
+	change := *l.Ratio - 1
+	interval := ""
+	if l.Lo != nil && l.Hi != nil {
+		interval = fmt.Sprintf(" (%.1f..%.1f)", 100*(*l.Lo-1), 100*(*l.Hi-1))
+	}
+	switch {
+	case l.Verdict == Negligible:
+		return fmt.Sprintf("%s costs less than %.0f %% a token %s: %s%s %s", plain(l.Patch), 100*probeTolerance, at, signedPercent(change), interval, from)
+	case l.Verdict == Unclear:
+		return fmt.Sprintf("what %s costs %s is unclear: %s a token%s %s", plain(l.Patch), at, signedPercent(change), interval, from)
+	case change < 0:
+		return fmt.Sprintf("with %s a token takes %s%s less time %s %s", plain(l.Patch), percent(math.Abs(change)), interval, at, from)
+	}
+	return fmt.Sprintf("%s costs %s%s a token %s %s", plain(l.Patch), percent(change), interval, at, from)
+}

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// tie is how near to the best a cell must be to be as good: below it a cheaper
+// setting is worth more than the rest.
+const tie = 0.01
+
+// Decision says which cell of a sweep to take: the best one, unless one with
+// fewer steps is within 1 % of it, which costs less memory and drafts less in
+// vain. A cheaper one that could not be told from the best counts too where a
+// difference of noiseWorth would have been found. "" when no cell was ranked
+// against another.
+func Decision(s *Summary) string {
+	if s.Best < 0 {
+		return ""
+	}
+	best := &s.Cells[s.Best]
+	take := best
+	near, blurred := s.rivals()
+	for _, row := range append(slices.Clone(near), blurred...) {
+		if cheaper(row, take) {
+			take = row
+		}
+	}
+	blurred = slices.DeleteFunc(blurred, func(r *CellRow) bool { return r != take })
+	switch {
+	case s.ranked < 2:
+		return ""
+	case len(near) == 0 && len(blurred) == 0:
+		return fmt.Sprintf("%s best; none within 1 %%: take %s", best.name, best.name)
+	case len(blurred) == 0:
+		return fmt.Sprintf("%s best; %s within 1 %%: take %s", best.name, cellsText(names(near)), take.name)
+	}
+	return fmt.Sprintf("%s best; %s %s behind, not more than noise: take %s", best.name, take.name, effect(take.fromBest.Ratio), take.name)
+}
+
+// noiseWorth is the difference that a comparison must be able to find for "no
+// difference found" to mean that there is none worth having.
+const noiseWorth = 0.03
+
+// rivals are the rows within 1 % of the best one, and further ones that a good
+// enough comparison could not tell from it.
+func (s *Summary) rivals() (near, blurred []*CellRow) {
+	top, ok := s.value(&s.Cells[s.Best])
+	if !ok || top.Median <= 0 {
+		return nil, nil
+	}
+	for i := range s.Cells {
+		row := &s.Cells[i]
+		m, ok := s.value(row)
+		if !ok || row.Failed > 0 || row.Quotable || i == s.Best || m.Median <= 0 {
+			continue
+		}
+		c := row.fromBest
+		switch {
+		case math.Max(m.Median/top.Median, top.Median/m.Median)-1 <= tie:
+			near = append(near, row)
+		case c.Separable != nil && !*c.Separable && c.MinEffect <= noiseWorth:
+			blurred = append(blurred, row)
+		}
+	}
+	return near, blurred
+}
+
+// advises says that the decision is more than that the best is best.
+func (s *Summary) advises() bool {
+	if s.Best < 0 || s.ranked < 2 {
+		return false
+	}
+	near, blurred := s.rivals()
+	return len(near)+len(blurred) > 0
+}
+
+func names(rows []*CellRow) []string {
+	var out []string
+	for _, r := range rows {
+		out = append(out, r.name)
+	}
+	return out
+}
+
+// cheaper says that a cell drafts less than another: the baseline does not at
+// all, and steps count before the width of the tree.
+func cheaper(a, b *CellRow) bool {
+	if a.Baseline != b.Baseline {
+		return a.Baseline
+	}
+	for _, name := range []string{"steps", "topk", "draft"} {
+		x, okA := quantity(a.Params[name])
+		y, okB := quantity(b.Params[name])
+		if okA && okB && x != y {
+			return x < y
+		}
+	}
+	return false
+}
+
+func quantity(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
