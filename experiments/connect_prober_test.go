@@ -355,6 +355,9 @@ func TestProber_GPUsInEveryShell(t *testing.T) {
 					t.Errorf("no %s", k)
 				}
 			}
+			if list, err := os.ReadFile("/sys/devices/system/node/node0/cpulist"); err == nil && !strings.Contains(got["host numa_cpus"], "0: "+strings.TrimSpace(string(list))) {
+				t.Errorf("numa_cpus %q, node 0 has %q", got["host numa_cpus"], list)
+			}
 			session := os.Getpid()
 			_, launch := s.launch(p, LaunchQuery{PID: session, Session: session})
 			want = map[string]string{"gpu power_limit": "700.00 W", "gpu applied_clock": "GPU 0: 1980 MHz; GPU 1: 1500 MHz", "gpu ecc": "Enabled", "gpu mig": "",

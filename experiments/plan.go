@@ -196,6 +196,9 @@ func notes(e *Experiment) []string {
 	for _, name := range sortedKeys(e.Cells[len(e.Cells)-1].Server.Secrets) {
 		out = append(out, name+" comes from this machine's environment; printed commands leave it out")
 	}
+	for _, name := range literalSecrets(e.Cells) {
+		out = append(out, name+" is a secret written in the spec: the store keeps it with the plan, so that resume can start the server; an env entry with {from: env} is kept nowhere")
+	}
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"specrun/experiments/engine"
 	"specrun/experiments/record"
 )
 
@@ -31,7 +32,11 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("command", "argv", quoteArgv(a.rec.Argv))
 	f.add("command", "cwd", a.cfg.Cwd)
 	for _, fl := range a.cfg.Flags {
-		f.add("flags", "asked "+fl.Name, hide.value(fl.Name, strings.Join(fl.Values, " ")))
+		text := strings.Join(fl.Values, " ")
+		if fl.Kind == engine.Bare.String() {
+			text = "true"
+		}
+		f.add("flags", "asked "+fl.Name, hide.value(fl.Name, text))
 	}
 	for _, name := range sortedKeys(a.facts.Checked.Effective) {
 		if name == "port" || name == "nccl_port" {

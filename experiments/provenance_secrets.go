@@ -182,3 +182,30 @@ func (r *redactor) checked(c *Checked) {
 		c.Mismatches[i].Asked, c.Mismatches[i].Effective = r.value(m.Flag, m.Asked), r.value(m.Flag, m.Effective)
 	}
 }
+
+// literalSecrets are the flags and variables of cells that hold a secret as
+// text, sorted.
+func literalSecrets(cells []Cell) []string {
+	seen := map[string]bool{}
+	for _, c := range cells {
+		for _, f := range c.Server.Flags {
+			if v := strings.Join(f.Values, " "); isSecret(f.Name) && !isEmptySecret(v) {
+				seen["--"+f.Name] = true
+			}
+		}
+		for i, word := range c.Server.Args {
+			name, value, with := strings.Cut(word, "=")
+			if secretFlag(name) && (with && !isEmptySecret(value) || !with && i+1 < len(c.Server.Args)) {
+				seen[name] = true
+			}
+		}
+		for _, env := range []map[string]string{c.Server.HostEnv, c.Server.Env} {
+			for name, value := range env {
+				if isSecret(name) && !isEmptySecret(value) {
+					seen[name] = true
+				}
+			}
+		}
+	}
+	return sortedKeys(seen)
+}

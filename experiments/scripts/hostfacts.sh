@@ -32,7 +32,9 @@ main() {
 	! first /sys/module/nvidia/version || fact gpu kernel_module "$line"
 	nodes=
 	for node in /sys/devices/system/node/node[0-9]*; do
-		! first "$node/cpulist" || nodes="$nodes${nodes:+; }${node##*/node}: $line"
+		# Not by read: it asks for single bytes, which this file does not give.
+		line=$(cat "$node/cpulist" 2>/dev/null)
+		[ -z "$line" ] || nodes="$nodes${nodes:+; }${node##*/node}: $line"
 	done
 	fact host numa_cpus "$nodes"
 	smi_there || return 0
