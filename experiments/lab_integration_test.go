@@ -49,6 +49,7 @@ func deps(h lab.Host, r experiments.Recorder) experiments.Deps {
 		panic(err)
 	}
 	return experiments.Deps{
+		Getenv:   os.LookupEnv,
 		Recorder: r,
 		Hosts: func(ctx context.Context, name string) (*experiments.Host, error) {
 			c, err := remote.Dial(ctx, remote.Config{Name: name, Address: h.Address, Port: h.Port, User: h.User,

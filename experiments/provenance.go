@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,17 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("workload", "temperature", strconv.FormatFloat(b.Temperature, 'g', -1, 64))
 	f.add("workload", "warmup", b.Warmup.String())
 	f.add("workload", "seed", strconv.FormatInt(b.Seed, 10))
-	return f.list
+	return distinct(f.list)
+}
+
+// distinct leaves out what was said before in the same words.
+func distinct(list []record.Fact) []record.Fact {
+	seen := map[record.Fact]bool{}
+	return slices.DeleteFunc(list, func(f record.Fact) bool {
+		again := seen[f]
+		seen[f] = true
+		return again
+	})
 }
 
 type facts struct{ list []record.Fact }
