@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -156,6 +157,7 @@ type paired struct {
 	left, right  []record.RunData
 	rowA, rowB   CellRow
 	flags        []string
+	sources      bySource
 	positions    stats.Positions
 	tokA, tokB   float64 // output tokens of a request, as the positions tell
 	shapesDiffer bool    // other steps: a cycle is other work
@@ -172,7 +174,8 @@ func (c *Comparison) pair(p pair) *paired {
 	}
 	r.positions = stats.CommonPositions(samples...)
 	r.tokA, r.tokB = requestTokens(r.left), requestTokens(r.right)
-	r.rowA, r.rowB = c.A.row(p.a, r.positions), c.B.row(p.b, r.positions)
+	r.sources = commonSources(r.left, r.right)
+	r.rowA, r.rowB = c.A.row(p.a, r.positions, r.sources), c.B.row(p.b, r.positions, r.sources)
 	r.shapesDiffer = steps(p.a, c.A.runsOf(p.a), c.A.View.Data) != steps(p.b, c.B.runsOf(p.b), c.B.View.Data) && c.A.Kind != SideFile && c.B.Kind != SideFile
 	hosts := c.A.hosts(p.a)
 	if len(hosts) > 0 {
@@ -197,22 +200,56 @@ func (s *Side) done(cell record.Cell) (out []record.RunData) {
 	return out
 }
 
-// row is a cell in numbers, over the positions that all runs of a comparison
-// have. Where these are not the whole run, metrics that cannot be had for them
-// are left out.
-func (s *Side) row(cell record.Cell, p stats.Positions) CellRow {
+// bySource are the sources of each metric that both sides of a pair have.
+type bySource map[string]map[string]bool
+
+// commonSources finds what both sides have of each metric, so that a number of the
+// profiler is never compared with one of the client.
+func commonSources(a, b []record.RunData) bySource {
+	of := func(runs []record.RunData) bySource {
+		out := bySource{}
+		for _, d := range runs {
+			for _, m := range d.Metrics {
+				if out[m.Name] == nil {
+					out[m.Name] = map[string]bool{}
+				}
+				out[m.Name][m.Source] = true
+			}
+		}
+		return out
+	}
+	left, right := of(a), of(b)
+	for name, sources := range left {
+		maps.DeleteFunc(sources, func(source string, _ bool) bool { return !right[name][source] })
+	}
+	return left
+}
+
+// mixed says that a metric has no source in common, nil being no pair.
+func (s bySource) mixed(name string) bool { return s != nil && len(s[name]) == 0 }
+
+func (s bySource) keep(ms []record.Metric) []record.Metric {
+	if s == nil {
+		return ms
+	}
+	return slices.DeleteFunc(slices.Clone(ms), func(m record.Metric) bool { return !s.mixed(m.Name) && !s[m.Name][m.Source] })
+}
+
+// row is a cell in numbers, over the positions that all runs of a comparison have
+// and from sources that both sides have. Where the positions are not the whole
+// run, metrics that cannot be had for them are left out.
+func (s *Side) row(cell record.Cell, p stats.Positions, common bySource) CellRow {
 	slotOf := map[string]record.Slot{}
 	for _, sl := range s.View.Slots {
 		slotOf[sl.ID] = sl
 	}
-	data := s.View.Data
-	runs := s.runsOf(cell)
-	if p.Unequal {
-		data = map[string]record.RunData{}
-		for _, r := range runs {
-			d := s.View.Data[r.ID]
-			data[r.ID] = record.RunData{Metrics: overPositions(d, p)}
+	runs, data := s.runsOf(cell), map[string]record.RunData{}
+	for _, r := range runs {
+		d := s.View.Data[r.ID]
+		if p.Unequal {
+			d.Metrics = overPositions(d, p)
 		}
+		data[r.ID] = record.RunData{Metrics: common.keep(d.Metrics)}
 	}
 	row := CellRow{Params: cell.Params, Baseline: cell.Baseline, cell: cell}
 	row.fill(runs, slotOf, data)
@@ -318,6 +355,10 @@ func (c *Comparison) line(r *paired, name string, o CompareOptions) ComparisonLi
 	l := c.compareLaunches(r, name, r.rowA.launches[name], r.rowB.launches[name], o)
 	l.Unit = r.rowA.Metrics[name].Unit
 	l.A, l.B = sideValue(r.rowA.Metrics[name]), sideValue(r.rowB.Metrics[name])
+	if r.sources.mixed(name) {
+		l.Note = "measured in two ways: no source of it is common to both"
+		c.flag(head(name) + " of a and of b come from other sources")
+	}
 	if name == "cycle_total" && r.shapesDiffer {
 		l.Ratio, l.Lo, l.Hi, l.Separable, l.P, l.MinEffect, l.Method = nil, nil, nil, nil, nil, nil, ""
 		l.TooFew, l.Note = "", "not compared: cycles of different steps do different work"
@@ -367,7 +408,7 @@ func (c *Comparison) normalised(r *paired, o CompareOptions) {
 				cell = r.rowB.launches[name]
 			}
 			whole := s.whole()
-			relative[i] = perBaseline(cell, whole.row(*base[i], stats.Positions{}).launches[name])
+			relative[i] = perBaseline(cell, whole.row(*base[i], stats.Positions{}, nil).launches[name])
 		}
 		if len(relative[0]) == 0 || len(relative[1]) == 0 {
 			continue

@@ -504,6 +504,28 @@ func TestCompare_Files(t *testing.T) {
 	}
 }
 
+// Two sources of one number differ by their own: a side that lacks the nearer one
+// is compared by the one that both have.
+func TestCompare_SourcesAreNotMixed(t *testing.T) {
+	a, b := sitting("x", 3, 3, 1, 1), sitting("yy", 3, 3, 1, 1)
+	drop := func(s Side, source string) {
+		for id, d := range s.View.Data {
+			d.Metrics = slices.DeleteFunc(slices.Clone(d.Metrics), func(m record.Metric) bool { return m.Name == "accept_len" && m.Source == source })
+			s.View.Data[id] = d
+		}
+	}
+	drop(b, "profiler")
+	c := mustCompare(t, a, b, CompareOptions{})
+	if l := lineOf(t, c, "steps=1", "accept_len"); *l.A.Median != 9.99 || *l.Ratio != 1 || len(c.Flags) > 0 {
+		t.Errorf("%v / %v, ratio %v; flags %q", *l.A.Median, *l.B.Median, *l.Ratio, c.Flags)
+	}
+	drop(a, "server_log")
+	c = mustCompare(t, a, b, CompareOptions{})
+	if l := lineOf(t, c, "steps=1", "accept_len"); l.Note == "" || !slices.Contains(c.Flags, "accept len of a and of b come from other sources") {
+		t.Errorf("%+v; flags %q", l, c.Flags)
+	}
+}
+
 func TestFindCell(t *testing.T) {
 	v := newBuilder(4, 1, "grid").v
 	v.Cells[3].Params = record.Params{"steps": int64(1), "topk": int64(4)}

@@ -188,7 +188,10 @@ func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool)
 		tested = tested || l.MinEffect != nil
 	}
 	if len(methods) > 0 {
-		text := "p  by " + strings.Join(methods, "; ")
+		text := "p  by " + methods[0]
+		if len(methods) > 1 {
+			text += ", of some lines otherwise (--json has each)"
+		}
 		if c.cells() > 1 {
 			text += fmt.Sprintf("; adjusted for %d cells (Holm)", c.cells())
 		}

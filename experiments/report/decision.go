@@ -14,6 +14,14 @@ import (
 // the context, so that the shorter outputs look faster for that alone.
 func (c *Comparison) sayPositions(rows []*paired) {
 	const felt = 0.02
+	said := map[string][]string{} // cells, by what is said of them
+	var order []string
+	say := func(cell, text string) {
+		if said[text] == nil {
+			order = append(order, text)
+		}
+		said[text] = append(said[text], cell)
+	}
 	for _, r := range rows {
 		if r.tokA == 0 || r.tokB == 0 {
 			continue
@@ -25,15 +33,32 @@ func (c *Comparison) sayPositions(rows []*paired) {
 			c.flag(fmt.Sprintf("%s: %s and positions are not known: the numbers may differ for the length alone", r.name, length))
 		case !r.positions.Unequal:
 		case math.Abs(change) <= felt:
-			c.note("%s: some outputs are of unequal length: compared over the positions that all runs have", r.name)
+			say(r.name, "some outputs are of unequal length: compared over the positions that all runs have")
 		default:
 			sum := 0
 			for _, n := range r.positions.Tokens {
 				sum += n + 1
 			}
-			c.note("%s: %s: compared over the first %.0f", r.name, length, float64(sum)/float64(max(1, len(r.positions.Tokens))))
+			say(r.name, fmt.Sprintf("%s: compared over the first %.0f", length, float64(sum)/float64(max(1, len(r.positions.Tokens)))))
 		}
 	}
+	for _, text := range order {
+		if _, ok := c.lineNamed("accept_len"); ok {
+			c.note("%s: %s (accept length: over all)", cellsText(said[text]), text)
+		} else {
+			c.note("%s: %s", cellsText(said[text]), text)
+		}
+	}
+}
+
+// lineNamed finds the first line of a metric.
+func (c *Comparison) lineNamed(metric string) (*ComparisonLine, bool) {
+	for i := range c.Lines {
+		if c.Lines[i].Metric == metric {
+			return &c.Lines[i], true
+		}
+	}
+	return nil, false
 }
 
 func howLong(change float64) string {
@@ -68,7 +93,8 @@ func (c *Comparison) sayBaseline(rows []*paired, o CompareOptions) {
 			samples = append(samples, d.Samples)
 		}
 		p := stats.CommonPositions(samples...)
-		rowA, rowB := wholeA.row(*x, p), wholeB.row(*y, p)
+		common := commonSources(wholeA.done(*x), wholeB.done(*y))
+		rowA, rowB := wholeA.row(*x, p, common), wholeB.row(*y, p, common)
 		for _, name := range []string{"tpot", "tpot_mean", "output_throughput"} {
 			a, b := rowA.launches[name], rowB.launches[name]
 			if len(a) == 0 || len(b) == 0 {

@@ -356,14 +356,15 @@ func telling(v string) bool {
 var version = regexp.MustCompile(`^v?\d+(\.\d+){1,}([.+~-]?[A-Za-z0-9][\w.+~-]*)?$`)
 
 // foldArgv takes out of the command line what other differences have said: the
-// words of flags, the interpreter, the port. What is left is the difference.
+// words of flags and the interpreter. What is left is the difference. Of several
+// command lines of a side, as cells have them, the words of all count.
 func foldArgv(ds []*difference) {
 	for _, d := range ds {
-		if d.group != "command" || d.key != "argv" || !d.constant() {
+		if d.group != "command" || d.key != "argv" {
 			continue
 		}
-		a, okA := readArgv(d.left())
-		b, okB := readArgv(d.right())
+		a, okA := readArgvs(d.a)
+		b, okB := readArgvs(d.b)
 		if !okA || !okB {
 			continue
 		}
@@ -391,12 +392,23 @@ func foldArgv(ds []*difference) {
 			d.weight, d.why = argvWeight(onlyA, onlyB)
 		case cause != nil:
 			d.follow(cause)
-		case interpreter >= 0 && a[0] != b[0]:
+		case interpreter >= 0:
 			d.follow(ds[interpreter])
 		default:
 			d.weight, d.why = innocent, "the same words in another order"
 		}
 	}
+}
+
+func readArgvs(values []string) (all [][]string, ok bool) {
+	for _, v := range values {
+		argv, ok := readArgv(v)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, argv)
+	}
+	return all, true
 }
 
 func readArgv(text string) (argv []string, ok bool) {
@@ -414,22 +426,26 @@ func flagName(word string) (string, bool) {
 	return ruleKey("flags", name), true
 }
 
-// argvRest gives the words that only one of two command lines has, each flag
-// with its values as one, less what is told elsewhere.
-func argvRest(a, b []string, told func(string) bool, sameInterpreter bool) (onlyA, onlyB []string) {
-	if sameInterpreter {
-		a, b = a[1:], b[1:]
-	}
-	pieces := func(argv []string) (out []string) {
-		for i := 0; i < len(argv); i++ {
-			piece := argv[i]
-			if strings.HasPrefix(piece, "--") && !strings.Contains(piece, "=") {
-				for i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "--") {
-					i++
-					piece += " " + argv[i]
+// argvRest gives the words that only the command lines of one side have, each
+// flag with its values as one, less what is told elsewhere.
+func argvRest(a, b [][]string, told func(string) bool, otherInterpreter bool) (onlyA, onlyB []string) {
+	pieces := func(all [][]string) (out []string) {
+		for _, argv := range all {
+			if otherInterpreter {
+				argv = argv[1:]
+			}
+			for i := 0; i < len(argv); i++ {
+				piece := argv[i]
+				if strings.HasPrefix(piece, "--") && !strings.Contains(piece, "=") {
+					for i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "--") {
+						i++
+						piece += " " + argv[i]
+					}
+				}
+				if !slices.Contains(out, piece) {
+					out = append(out, piece)
 				}
 			}
-			out = append(out, piece)
 		}
 		return out
 	}

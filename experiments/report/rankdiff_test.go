@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -265,6 +266,27 @@ func TestExplain_VariesWithinASide(t *testing.T) {
 	}
 	if l := d.Lines[1]; *l.A != "varies: Ring, Tree" || *l.B != "varies: A, B" || l.Weight >= likely {
 		t.Errorf("%+v", l)
+	}
+}
+
+// The command lines of several cells: what other differences say is taken out.
+func TestExplain_CommandLinesOfSeveralCells(t *testing.T) {
+	run := func(backend string, words ...string) record.RunData {
+		argv, err := json.Marshal(append([]string{"python3", "-m", "x", "--port", fmt.Sprint(len(words)), "--attention-backend", backend}, words...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return record.RunData{Provenance: []record.Fact{{Group: "flags", Key: "attention_backend", Value: backend}, {Group: "command", Key: "argv", Value: string(argv)}}}
+	}
+	a := []record.RunData{run("fa3"), run("fa3", "--speculative-num-steps", "2")}
+	b := []record.RunData{run("triton", "--speculative-num-steps", "2"), run("triton")}
+	d := Explain(a, b)
+	if len(d.Lines) != 1 || d.Lines[0].Key != "attention_backend" || !slices.Equal(d.Lines[0].Also, []string{"command argv"}) {
+		t.Errorf("%+v", d.Lines)
+	}
+	b = append(b, run("triton", "--new-flag"))
+	if d = Explain(a, b); len(d.Lines) != 2 || d.Lines[1].A != nil || *d.Lines[1].B != "--new-flag" {
+		t.Errorf("%+v", d.Lines)
 	}
 }
 
