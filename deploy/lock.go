@@ -41,7 +41,7 @@ func locks(ctx context.Context, t Target, stateDir, release string, generation i
 		return nil, scriptError(t.Name(), res, err)
 	}
 	var ls []Lock
-	for _, l := range parseLines(res.Stdout) {
+	for _, l := range remote.Lines(res.Stdout) {
 		if l.Key == "lock" {
 			ls = append(ls, Lock{Name: l.Value})
 			continue

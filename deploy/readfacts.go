@@ -159,7 +159,7 @@ func factsError(host string, w Where, res remote.Result, err error) error {
 		if tail := lastLine(exit.Stderr); tail != "" {
 			e.Detail += ": " + tail
 		}
-		for _, l := range parseLines(res.Stdout) {
+		for _, l := range remote.Lines(res.Stdout) {
 			if l.Key == "candidate" {
 				pid, python, _ := strings.Cut(l.Value, " ")
 				e.Candidates = append(e.Candidates, Candidate{pid, python})

@@ -70,22 +70,6 @@ func words(values ...string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// line is one "key value" line of a script's output.
-type line struct{ Key, Value string }
-
-func parseLines(out []byte) []line {
-	var lines []line
-	for l := range strings.Lines(string(out)) {
-		l = strings.TrimSuffix(l, "\n")
-		if l == "" {
-			continue
-		}
-		key, value, _ := strings.Cut(l, " ")
-		lines = append(lines, line{key, value})
-	}
-	return lines
-}
-
 // report is what a script said: a result, or an error with its details.
 type report struct {
 	kind   string // of the error, "" when there is none
@@ -96,7 +80,7 @@ type report struct {
 
 func parseReport(out []byte) report {
 	r := report{fields: map[string]string{}}
-	for _, l := range parseLines(out) {
+	for _, l := range remote.Lines(out) {
 		switch l.Key {
 		case "error":
 			// The first one is the cause; a script that fails later because of

@@ -74,22 +74,6 @@ func checkID(id string) error {
 	return nil
 }
 
-// field is one "key rest of the line" of a script's output.
-type field struct{ key, value string }
-
-func fields(out []byte) []field {
-	var all []field
-	for line := range strings.Lines(string(out)) {
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" {
-			continue
-		}
-		key, value, _ := strings.Cut(line, " ")
-		all = append(all, field{key, value})
-	}
-	return all
-}
-
 // Identity names one process for good: a pid alone may be given to a stranger.
 type Identity struct {
 	HostID     string `json:"host_id"` // machine and PID namespace

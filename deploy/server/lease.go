@@ -208,30 +208,30 @@ func parseLeases(host string, out []byte) (found []HeldError, state string, err 
 		}
 		return time.Unix(n, 0), nil
 	}
-	for _, f := range fields(out) {
-		switch f.key {
+	for _, f := range remote.Lines(out) {
+		switch f.Key {
 		case "name":
-			at = HeldError{Host: host, Lease: Lease{Name: f.value}}
+			at = HeldError{Host: host, Lease: Lease{Name: f.Value}}
 		case "verdict":
-			at.Lease.Alive = f.value == "alive"
-			at.Lease.Expired = f.value == "expired" || f.value == "alive"
+			at.Lease.Alive = f.Value == "alive"
+			at.Lease.Expired = f.Value == "expired" || f.Value == "alive"
 		case "launch":
-			at.Lease.Owner.Launch = f.value
+			at.Lease.Owner.Launch = f.Value
 		case "controller":
-			at.Lease.Owner.Controller = f.value
+			at.Lease.Owner.Controller = f.Value
 		case "what":
-			at.Lease.Owner.What = f.value
+			at.Lease.Owner.What = f.Value
 		case "taken":
-			at.Lease.Taken, err = seconds(f.value)
+			at.Lease.Taken, err = seconds(f.Value)
 		case "expires":
-			at.Lease.Expires, err = seconds(f.value)
-			at.Lease.Unowned = f.value == ""
+			at.Lease.Expires, err = seconds(f.Value)
+			at.Lease.Unowned = f.Value == ""
 		case "now":
-			at.Now, err = seconds(f.value)
+			at.Now, err = seconds(f.Value)
 		case "end":
 			found = append(found, at)
 		case "state":
-			state = f.value
+			state = f.Value
 		}
 		if err != nil {
 			return nil, "", err

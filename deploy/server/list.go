@@ -27,9 +27,9 @@ func List(ctx context.Context, h Host, stateDir string) ([]Listed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list servers: %w", err)
 	}
-	var launches [][]field
-	for _, f := range fields(res.Stdout) {
-		if f.key == "launch" {
+	var launches [][]remote.Line
+	for _, f := range remote.Lines(res.Stdout) {
+		if f.Key == "launch" {
 			launches = append(launches, nil)
 		}
 		if n := len(launches); n > 0 {
@@ -47,8 +47,8 @@ func List(ctx context.Context, h Host, stateDir string) ([]Listed, error) {
 	return all, nil
 }
 
-func parseListed(host, stateDir string, launch []field) (Listed, error) {
-	st, err := parseState(host, stateDir, launch[0].value, 0, launch)
+func parseListed(host, stateDir string, launch []remote.Line) (Listed, error) {
+	st, err := parseState(host, stateDir, launch[0].Value, 0, launch)
 	l := Listed{State: st}
 	var now int64
 	for _, f := range launch {
@@ -56,18 +56,18 @@ func parseListed(host, stateDir string, launch []field) (Listed, error) {
 			break
 		}
 		var n int64
-		switch f.key {
+		switch f.Key {
 		case "port":
-			l.Port, err = strconv.Atoi(f.value)
+			l.Port, err = strconv.Atoi(f.Value)
 		case "listens":
 			l.Listens = true
 		case "began":
-			n, err = strconv.ParseInt(f.value, 10, 64)
+			n, err = strconv.ParseInt(f.Value, 10, 64)
 			l.Started = time.Unix(n, 0)
 		case "now":
-			now, err = strconv.ParseInt(f.value, 10, 64)
+			now, err = strconv.ParseInt(f.Value, 10, 64)
 		case "about":
-			l.About = f.value
+			l.About = f.Value
 		}
 	}
 	if err != nil {

@@ -61,35 +61,35 @@ func look(ctx context.Context, h Host, stateDir, launch string, port int) (State
 	if err != nil {
 		return State{}, fmt.Errorf("look at launch %s: %w", launch, err)
 	}
-	return parseState(h.Name(), stateDir, launch, port, fields(res.Stdout))
+	return parseState(h.Name(), stateDir, launch, port, remote.Lines(res.Stdout))
 }
 
-func parseState(host, stateDir, launch string, port int, answer []field) (State, error) {
+func parseState(host, stateDir, launch string, port int, answer []remote.Line) (State, error) {
 	st := State{Launch: launch, StateDir: stateDir, ExitCode: -1}
 	var here string
 	var ours bool
 	var err error
 	for _, f := range answer {
-		switch f.key {
+		switch f.Key {
 		case "dir":
-			st.LogPath = f.value + "/server.log"
+			st.LogPath = f.Value + "/server.log"
 		case "stopped":
 			st.Stopped = true
 		case "phase":
-			st.Phase = Phase(f.value)
+			st.Phase = Phase(f.Value)
 		case "identity":
-			st.Identity, err = parseIdentity(f.value)
+			st.Identity, err = parseIdentity(f.Value)
 		case "here":
-			here = f.value
+			here = f.Value
 		case "status":
-			st.ExitCode, st.Signal, err = parseStatus(f.value)
+			st.ExitCode, st.Signal, err = parseStatus(f.Value)
 		case "log_size":
-			st.LogSize, err = strconv.ParseInt(f.value, 10, 64)
+			st.LogSize, err = strconv.ParseInt(f.Value, 10, 64)
 		case "whose":
-			ours = f.value == "ours"
+			ours = f.Value == "ours"
 		case "listener":
 			var holder Holder
-			holder, err = parseHolder(port, f.value)
+			holder, err = parseHolder(port, f.Value)
 			st.listeners = append(st.listeners, listener{holder, ours})
 		}
 		if err != nil {

@@ -20,9 +20,9 @@ func PortHolder(ctx context.Context, h Host, port int) (*Holder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at port %d: %w", port, err)
 	}
-	for _, f := range fields(res.Stdout) {
-		if f.key == "listener" {
-			holder, err := parseHolder(port, f.value)
+	for _, f := range remote.Lines(res.Stdout) {
+		if f.Key == "listener" {
+			holder, err := parseHolder(port, f.Value)
 			return &holder, err
 		}
 	}
@@ -45,9 +45,9 @@ func FreePort(ctx context.Context, h Host, stateDir string, first, count int) (i
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	for _, f := range fields(res.Stdout) {
-		if f.key == "port" {
-			return strconv.Atoi(f.value)
+	for _, f := range remote.Lines(res.Stdout) {
+		if f.Key == "port" {
+			return strconv.Atoi(f.Value)
 		}
 	}
 	return 0, fmt.Errorf("%s: no free port from %d to %d", h.Name(), first, first+count-1)

@@ -64,26 +64,26 @@ func started(host string, l Launch, out []byte) (Identity, error) {
 	var state, reason, detail, identity string
 	var port *Holder
 	var gpus []GPUHolder
-	for _, f := range fields(out) {
-		switch f.key {
+	for _, f := range remote.Lines(out) {
+		switch f.Key {
 		case "state":
-			state = f.value
+			state = f.Value
 		case "reason":
-			reason = f.value
+			reason = f.Value
 		case "detail":
-			detail = f.value
+			detail = f.Value
 		case "identity":
-			identity = f.value
+			identity = f.Value
 		case "listener":
 			if port == nil {
-				holder, err := parseHolder(l.Port, f.value)
+				holder, err := parseHolder(l.Port, f.Value)
 				if err != nil {
 					return Identity{}, err
 				}
 				port = &holder
 			}
 		case "gpu":
-			g, err := parseGPU(f.value, true)
+			g, err := parseGPU(f.Value, true)
 			if err != nil {
 				return Identity{}, err
 			}

@@ -84,33 +84,33 @@ func parseProof(host, launch string, out []byte) (Proof, error) {
 	killed := make(map[int]bool)
 	var state, here string
 	var err error
-	for _, f := range fields(out) {
-		switch f.key {
+	for _, f := range remote.Lines(out) {
+		switch f.Key {
 		case "state":
-			state = f.value
+			state = f.Value
 		case "here":
-			here = f.value
+			here = f.Value
 		case "identity":
-			p.Identity, err = parseIdentity(f.value)
+			p.Identity, err = parseIdentity(f.Value)
 		case "term":
 			p.Terminated = true
 		case "kill":
 			var pid int
-			if pid, err = strconv.Atoi(f.value); err == nil && !killed[pid] {
+			if pid, err = strconv.Atoi(f.Value); err == nil && !killed[pid] {
 				killed[pid] = true
 				p.Killed = append(p.Killed, pid)
 			}
 		case "left":
 			var s Survivor
-			s, err = parseSurvivor(f.value)
+			s, err = parseSurvivor(f.Value)
 			left.Processes = append(left.Processes, s)
 		case "status":
-			p.ExitCode, p.Signal, err = parseStatus(f.value)
+			p.ExitCode, p.Signal, err = parseStatus(f.Value)
 		case "port":
-			p.Port, err = strconv.Atoi(f.value)
+			p.Port, err = strconv.Atoi(f.Value)
 		case "listener":
 			var holder Holder
-			holder, err = parseHolder(p.Port, f.value)
+			holder, err = parseHolder(p.Port, f.Value)
 			if p.Other == nil {
 				p.Other = &holder
 			}
@@ -121,7 +121,7 @@ func parseProof(host, launch string, out []byte) (Proof, error) {
 			p.GPUChecked = true
 		case "gpu":
 			var g GPUHolder
-			g, err = parseGPU(f.value, false)
+			g, err = parseGPU(f.Value, false)
 			left.GPU = append(left.GPU, g)
 		}
 		if err != nil {
