@@ -94,7 +94,7 @@ func knownLabel(name string) error {
 }
 
 func newShowCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a sweep's table, or all that is stored of a run",
 		Long: `Show a sweep as the table of its cells, a probe as what its patch costs, or a run
@@ -106,6 +106,13 @@ last, among those with a result; a probe or an A/A sweep has its own id only.` +
 		Args: needs("an ID", 1, 1, "specrun show last"),
 		RunE: func(c *cobra.Command, args []string) error { return a.runShow(c.Context(), args[0]) },
 	}
+	a.normaliseFlag(c)
+	return c
+}
+
+// normaliseFlag is of the commands that print the table of a sweep.
+func (a *app) normaliseFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.normalise, "normalise", false, "show beside raw numbers what they were if the baseline had stood still")
 }
 
 func (a *app) runShow(ctx context.Context, id string) error {
@@ -125,7 +132,7 @@ func (a *app) runShow(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	o := a.reportOptions()
+	o, failed := a.known(ctx, s, record.SweepView{Sweep: run.Sweep})
 	if run.Run.State == record.RunFailed {
 		if o.LogTail, err = logTail(run.Artifacts); err != nil {
 			return err
@@ -133,9 +140,9 @@ func (a *app) runShow(ctx context.Context, id string) error {
 	}
 	if a.flags.json {
 		a.line("run", report.Detail(run, o))
-		return nil
+		return failed()
 	}
-	return a.text(func(w io.Writer) error { return report.WriteRun(w, run, o) })
+	return errors.Join(a.text(func(w io.Writer) error { return report.WriteRun(w, run, o) }), failed())
 }
 
 // What show prints of a failed run's log; logs prints all of it.
@@ -221,6 +228,8 @@ func (a *app) showSweep(ctx context.Context, s *store.Store, id string) error {
 		}
 		if view.Sweep.Kind == experiments.KindAA {
 			a.line("aa", summary.AA())
+		} else {
+			a.line("decision", summary.Decide())
 		}
 		return nil
 	}
@@ -243,7 +252,7 @@ func (a *app) showProbe(view record.SweepView, o report.Options) error {
 }
 
 func (a *app) reportOptions() report.Options {
-	return report.Options{All: a.flags.verbose, Advice: trust.Advice, CellLabels: trust.AssessCell}
+	return report.Options{All: a.flags.verbose, Normalise: a.normalise, Advice: trust.Advice, CellLabels: trust.AssessCell}
 }
 
 // text writes a rendering of results in one piece.

@@ -20,11 +20,12 @@ import (
 type app struct {
 	*env
 	*printer
-	flags   globals
-	started bool                                     // a command's own code was reached: flags and arguments were right
-	passing bool                                     // results are gone when the command ends
-	demo    *lab.Lab                                 // the practice host of "specrun demo", which runs in this process
-	hook    func(experiments.Boundary, record.Event) // tests end the process in it
+	flags     globals
+	started   bool                                     // a command's own code was reached: flags and arguments were right
+	passing   bool                                     // results are gone when the command ends
+	normalise bool                                     // show numbers as if the baseline had stood still, too
+	demo      *lab.Lab                                 // the practice host of "specrun demo", which runs in this process
+	hook      func(experiments.Boundary, record.Event) // tests end the process in it
 }
 
 // globals are the flags that every command understands; they may stand before

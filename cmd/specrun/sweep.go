@@ -66,6 +66,7 @@ what is called different then is noise.` +
 	f.register(c)
 	c.Flags().BoolVar(&f.noBaseline, "no-baseline", false, "leave the baseline cell out")
 	c.Flags().BoolVar(&f.aa, "aa", false, "each cell twice, as arms a and b in turn: how often is a cell called different from itself?")
+	a.normaliseFlag(c)
 	return c
 }
 

@@ -54,42 +54,28 @@ func WriteSweeps(w io.Writer, rows []record.SweepRow) error {
 
 // RunLine is the JSON line of type run of a list.
 type RunLine struct {
-	ID       string              `json:"id"`
-	Sweep    string              `json:"sweep"`
-	Name     string              `json:"name"`
-	Kind     string              `json:"kind"`
-	Host     string              `json:"host"`
-	Params   record.Params       `json:"params"`
-	Baseline bool                `json:"baseline"`
-	Round    int                 `json:"round"`  // from 1
-	Repeat   int                 `json:"repeat"` // from 1
-	Attempt  int                 `json:"attempt"`
-	State    string              `json:"state"`
-	Class    string              `json:"class,omitempty"`
-	Reason   string              `json:"reason,omitempty"`
-	Start    string              `json:"start,omitempty"` // RFC 3339
-	End      string              `json:"end,omitempty"`   // RFC 3339
-	Metrics  map[string]*float64 `json:"metrics"`         // null: printed as NaN or Inf
-	Labels   []string            `json:"labels"`
+	RunHead
+	Metrics map[string]*float64 `json:"metrics"` // null: printed as NaN or Inf
+	Labels  []string            `json:"labels"`
 }
 
 // RunLines gives the lines of a list of runs.
 func RunLines(rows []record.RunRow) []RunLine {
 	out := make([]RunLine, len(rows))
 	for i, r := range rows {
-		out[i] = RunLine{ID: r.Run.ID, Sweep: r.SweepID, Name: r.SweepName, Kind: r.Kind, Host: r.Run.Host, Params: r.Cell.Params,
-			Baseline: r.Cell.Baseline, Round: r.Slot.Round + 1, Repeat: r.Slot.Repeat + 1, Attempt: r.Run.Attempt,
-			State: string(r.Run.State), Class: string(r.Run.Class), Reason: r.Run.Reason, Metrics: map[string]*float64{}, Labels: []string{}}
-		out[i].Start, out[i].End = times(r.Run)
-		if out[i].Params == nil {
-			out[i].Params = record.Params{}
-		}
+		out[i] = RunLine{headOf(r.Run, r.Cell, r.Slot, r.SweepID, r.SweepName, r.Kind), map[string]*float64{}, labelsOf(r.Labels)}
 		for name, m := range preferred(r.Metrics) {
 			out[i].Metrics[name] = finite(m.Value)
 		}
-		for _, l := range r.Labels {
-			out[i].Labels = append(out[i].Labels, l.Name)
-		}
+	}
+	return out
+}
+
+// labelsOf gives the names of labels, [] for none.
+func labelsOf(ls []record.Label) []string {
+	out := []string{}
+	for _, l := range ls {
+		out = append(out, l.Name)
 	}
 	return out
 }
@@ -100,17 +86,9 @@ func WriteRuns(w io.Writer, rows []record.RunRow) error {
 	g.add("run", "experiment", "cell", "round", "state", "TOTAL ms/cyc", "accept len", "tok/s", "host", "labels")
 	for _, r := range rows {
 		ms := preferred(r.Metrics)
-		state := string(r.Run.State)
-		if r.Run.Class != record.ClassNone {
-			state += " " + string(r.Run.Class)
-		}
-		var labels []string
-		for _, l := range r.Labels {
-			labels = append(labels, l.Name)
-		}
-		g.add(plain(r.Run.ID), plain(r.SweepName), allParams(r.Cell), fmt.Sprint(r.Slot.Round+1), state,
+		g.add(plain(r.Run.ID), plain(r.SweepName), allParams(r.Cell), fmt.Sprint(r.Slot.Round+1), stateText(r.Run, " "),
 			metricText(ms, "cycle_total"), metricText(ms, "accept_len"), metricText(ms, "output_throughput"),
-			plain(r.Run.Host), strings.Join(labels, ", "))
+			plain(r.Run.Host), strings.Join(labelsOf(r.Labels), ", "))
 	}
 	return g.write(w)
 }
@@ -147,14 +125,4 @@ func allParams(c record.Cell) string {
 		return "-"
 	}
 	return CellName(c, names)
-}
-
-func times(r record.Run) (start, end string) {
-	if r.StartUs != 0 {
-		start = stamp(r.StartUs)
-	}
-	if r.EndUs != 0 {
-		end = stamp(r.EndUs)
-	}
-	return start, end
 }

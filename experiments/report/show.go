@@ -14,27 +14,16 @@ import (
 // RunDetail is the JSON line of type run that show prints: all that is stored of
 // a run. Numbers that are not finite are null.
 type RunDetail struct {
-	ID         string                       `json:"id"`
-	Sweep      string                       `json:"sweep"`
-	Name       string                       `json:"name"`
-	Kind       string                       `json:"kind"`
+	RunHead
 	Launch     string                       `json:"launch"`
-	Host       string                       `json:"host"`
-	Params     record.Params                `json:"params"`
-	Baseline   bool                         `json:"baseline"`
-	Round      int                          `json:"round"`  // from 1
-	Repeat     int                          `json:"repeat"` // from 1
-	Attempt    int                          `json:"attempt"`
-	State      string                       `json:"state"`
-	Class      string                       `json:"class,omitempty"`
-	Reason     string                       `json:"reason,omitempty"`
-	Start      string                       `json:"start,omitempty"`
-	End        string                       `json:"end,omitempty"`
 	Argv       []string                     `json:"argv"`
 	Identity   json.RawMessage              `json:"identity,omitempty"`
 	Metrics    []metricJSON                 `json:"metrics"`
+	Slope      *SlopeJSON                   `json:"context_slope,omitempty"`
+	ByBatch    []BatchJSON                  `json:"by_batch"`
 	Labels     []labelJSON                  `json:"labels"`
 	Checks     []checkJSON                  `json:"checks"`
+	Probes     map[string]*ProbeLine        `json:"probes,omitempty"` // by patch
 	Provenance map[string]map[string]string `json:"provenance"`
 	Artifacts  []artifactJSON               `json:"artifacts"`
 	Events     []eventJSON                  `json:"events"`
@@ -90,17 +79,13 @@ type sampleJSON struct {
 }
 
 // Detail gives the JSON of one run. Empty lists are [], not null. Of the options
-// only LogTail counts.
+// LogTail and Probe count.
 func Detail(v record.RunView, o Options) RunDetail {
-	d := RunDetail{ID: v.Run.ID, Sweep: v.Sweep.ID, Name: v.Sweep.Name, Kind: v.Sweep.Kind, Launch: v.Launch.ID, Host: v.Run.Host,
-		Params: v.Cell.Params, Baseline: v.Cell.Baseline, Round: v.Slot.Round + 1, Repeat: v.Slot.Repeat + 1, Attempt: v.Run.Attempt,
-		State: string(v.Run.State), Class: string(v.Run.Class), Reason: v.Run.Reason, Argv: v.Launch.Argv, Identity: v.Launch.Identity,
+	d := RunDetail{RunHead: headOf(v.Run, v.Cell, v.Slot, v.Sweep.ID, v.Sweep.Name, v.Sweep.Kind), Launch: v.Launch.ID,
+		Argv: v.Launch.Argv, Identity: v.Launch.Identity, Slope: contextSlope(v.Data.Samples), ByBatch: byBatch(v.Data.Samples),
 		Metrics: []metricJSON{}, Labels: []labelJSON{}, Checks: []checkJSON{}, Provenance: map[string]map[string]string{},
 		Artifacts: []artifactJSON{}, Events: []eventJSON{}, Samples: []sampleJSON{}, LogTail: o.LogTail}
-	d.Start, d.End = times(v.Run)
-	if d.Params == nil {
-		d.Params = record.Params{}
-	}
+	_, d.Probes = costs(v, o)
 	if d.Argv == nil {
 		d.Argv = []string{}
 	}
@@ -139,12 +124,8 @@ func Detail(v record.RunView, o Options) RunDetail {
 	return d
 }
 
-// precise keeps the microseconds: events and samples follow each other closely.
-func precise(us int64) string {
-	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
-}
-
-// WriteRun writes one run for people. Samples and events are left to --json.
+// WriteRun writes one run for people: what speaks against its numbers, the
+// numbers, and where they come from. Samples and events are left to --json.
 func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	var b strings.Builder
 	head := grid{}
@@ -155,11 +136,7 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	if v.Run.Host != "" {
 		head.add("host", plain(v.Run.Host))
 	}
-	state := string(v.Run.State)
-	if v.Run.Class != record.ClassNone {
-		state += ": " + string(v.Run.Class)
-	}
-	head.add("state", state)
+	head.add("state", stateText(v.Run, ": "))
 	if v.Run.EndUs > v.Run.StartUs && v.Run.StartUs > 0 {
 		took := time.Duration(v.Run.EndUs-v.Run.StartUs) * time.Microsecond
 		head.add("begun", fmt.Sprintf("%s, took %s", stamp(v.Run.StartUs), took.Round(100*time.Millisecond)))
@@ -200,9 +177,18 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 		}
 		labels.add("  "+plain(l.Name), plain(l.Reason), advice)
 	}
-	checks := grid{}
+	bad, checks := grid{}, grid{}
 	for _, c := range v.Data.Checks {
-		checks.add("  "+string(c.Outcome), plain(c.Name), plain(c.Explanation))
+		if c.Outcome == record.Fail {
+			bad.add("  "+plain(c.Name), plain(c.Explanation))
+		} else {
+			checks.add("  "+string(c.Outcome), plain(c.Name), plain(c.Explanation))
+		}
+	}
+	measured := measuredSection(v.Data)
+	lines, _ := costs(v, o)
+	for _, line := range lines {
+		measured.add("  patch", line)
 	}
 	artifacts := grid{}
 	for _, a := range v.Artifacts {
@@ -211,7 +197,7 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	for _, s := range []struct {
 		title string
 		g     grid
-	}{{"metrics", metrics}, {"labels", labels}, {"checks", checks}} {
+	}{{"failed checks", bad}, {"labels", labels}, {"metrics", metrics}, {"by batch size", batchSection(v.Data)}, {"how it was measured", measured}, {"checks", checks}} {
 		if err := section(s.title, s.g); err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"specrun/experiments/record"
 )
 
 // tie is how near to the best a cell must be to be as good: below it a cheaper
@@ -20,14 +22,7 @@ func Decision(s *Summary) string {
 		return ""
 	}
 	best := &s.Cells[s.Best]
-	take := best
-	near, blurred := s.rivals()
-	for _, row := range append(slices.Clone(near), blurred...) {
-		if cheaper(row, take) {
-			take = row
-		}
-	}
-	blurred = slices.DeleteFunc(blurred, func(r *CellRow) bool { return r != take })
+	take, near, blurred := s.choose()
 	switch {
 	case s.ranked < 2:
 		return ""
@@ -37,6 +32,38 @@ func Decision(s *Summary) string {
 		return fmt.Sprintf("%s best; %s within 1 %%: take %s", best.name, cellsText(names(near)), take.name)
 	}
 	return fmt.Sprintf("%s best; %s %s behind, not more than noise: take %s", best.name, take.name, effect(take.fromBest.Ratio), take.name)
+}
+
+// choose is the cell to take, with the rows that are as good as the best: within
+// 1 %, and the one to take if that is because of noise.
+func (s *Summary) choose() (take *CellRow, near, blurred []*CellRow) {
+	take = &s.Cells[s.Best]
+	near, blurred = s.rivals()
+	for _, row := range slices.Concat(near, blurred) {
+		if cheaper(row, take) {
+			take = row
+		}
+	}
+	return take, near, slices.DeleteFunc(blurred, func(r *CellRow) bool { return r != take })
+}
+
+// SweepDecision is the JSON line of type decision of a sweep, less the type.
+type SweepDecision struct {
+	Sweep   string        `json:"sweep"`
+	Text    string        `json:"text"`
+	Verdict string        `json:"verdict"`
+	Best    record.Params `json:"best"` // null: none
+	Take    record.Params `json:"take"`
+}
+
+// Decide gives what came out of a sweep, for programs.
+func (s *Summary) Decide() SweepDecision {
+	d := SweepDecision{Sweep: s.Sweep.ID, Text: Decision(s), Verdict: s.Verdict}
+	if s.Best >= 0 {
+		take, _, _ := s.choose()
+		d.Best, d.Take = s.Cells[s.Best].Params, take.Params
+	}
+	return d
 }
 
 // noiseWorth is the difference that a comparison must be able to find for "no
