@@ -46,7 +46,7 @@ _hand(EAGLEWorker)
 // host imply: launches do not differ, so that a few are enough.
 func testProbes(t *testing.T, bin string) {
 	u := newUser(t, bin)
-	quiet := func(s *lab.Settings) { s.LaunchNoise, s.Behind = 0, 1000 }
+	quiet := func(s *lab.Settings) { s.LaunchNoise, s.CycleNoise, s.Behind = 0, 0, 1000 }
 	var model lab.Settings
 	u.startLab(func(s *lab.Settings) { quiet(s); model = *s })
 	cost := func(s lab.Settings) float64 { return s.Cycle(2, true, 2)/s.Cycle(2, true, 0) - 1 }
@@ -59,7 +59,8 @@ func testProbes(t *testing.T, bin string) {
 		t.Errorf("profiling-v3: %+v", v3)
 	}
 	v4 := u.probe("profiling-v4", 3)
-	if math.Abs(v4.ratio-1) >= 0.02 || v4.verdict != "negligible" || v4.numbers["cycle_total"] != "usable" {
+	// On a machine with other work the interval may be wider than the 2 %.
+	if math.Abs(v4.ratio-1) >= 0.02 || v4.verdict == "distorts" || (v4.verdict == "negligible") != (v4.numbers["cycle_total"] == "usable") {
 		t.Errorf("profiling-v4: %+v", v4)
 	}
 	// One synchronize after the draft waits for the device, so that the host's
@@ -67,7 +68,8 @@ func testProbes(t *testing.T, bin string) {
 	must(t, os.Mkdir(filepath.Join(u.dir, "hand"), 0o700))
 	u.write("hand/patch.yaml", handPatch)
 	u.write("hand/hand.py", handCode)
-	hand := u.probe("./hand", 2)
+	// It is small, so a busy machine's delays at the end of a request weigh less in longer ones.
+	hand := u.probe("./hand", 2, "bench.max_tokens=208")
 	within(t, "R - 1 of one synchronize after the draft", hand.ratio-1, (model.HostVerify+model.SyncCost)/model.Cycle(2, true, 0), 0.1)
 	within(t, "R - 1 of one synchronize as the issue says it", hand.ratio-1, 0.047, 0.1)
 
@@ -93,9 +95,10 @@ type probeResult struct {
 }
 
 // probe measures a patch over so many pairs of launches.
-func (u *user) probe(patch string, rounds int) probeResult {
+func (u *user) probe(patch string, rounds int, values ...string) probeResult {
 	u.t.Helper()
-	lines := u.does(0, "probe", patch, "--rounds", fmt.Sprint(rounds), "--host", "lab", "--store", "probes.db", "--json").lines(u.t, "probe")
+	args := append([]string{"probe", patch, "--rounds", fmt.Sprint(rounds), "--host", "lab", "--store", "probes.db", "--json"}, values...)
+	lines := u.does(0, args...).lines(u.t, "probe")
 	if len(lines) != 1 {
 		u.t.Fatalf("%d lines of type probe", len(lines))
 	}
@@ -113,7 +116,7 @@ func testKilledQuotable(t *testing.T, bin string) {
 	u := newUser(t, bin)
 	h := u.startLab(fast)
 	spec, port := u.practiceSpec()
-	for _, at := range []string{"[2/4]", "[3/4]"} { // the plan's last launch, the first of the quote
+	for _, at := range []string{"[2/2]", "[3/4]"} { // the plan's last launch, the first of the quote
 		u.removeStore("results.db")
 		r := u.start("sweep", "-f", spec, "steps=2", "bench.quotable=true", "--no-baseline", "--rounds", "2", "--host", "lab", "--store", "results.db")
 		r.until(at)
@@ -126,10 +129,10 @@ func testKilledQuotable(t *testing.T, bin string) {
 		for _, run := range u.does(0, "list", "--runs", "--json", "--store", "results.db").lines(t, "run") {
 			if run["state"] == "done" {
 				params, _ := run["params"].(map[string]any)
-				done[fmt.Sprint(params["patches"], run["round"])]++
+				done[fmt.Sprintf("%v in %v", params["patches"], run["round"])]++
 			}
 		}
-		if fmt.Sprint(done) != "map[<nil>1:1 <nil>2:1 none3:1 none4:1]" {
+		if fmt.Sprint(done) != "map[<nil> in 1:1 <nil> in 2:1 none in 3:1 none in 4:1]" {
 			t.Errorf("killed at %s: runs by patches and round: %v", at, done)
 		}
 		u.leftAlone(h, port)
