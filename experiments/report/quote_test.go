@@ -45,3 +45,23 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 		t.Error(b.String())
 	}
 }
+
+func TestVaryingParams(t *testing.T) {
+	one, two := record.Params{"steps": int64(2), "mode": "x"}, record.Params{"steps": int64(3), "mode": "x"}
+	quote := record.Params{"steps": int64(2), "mode": "x", "patches": "none"}
+	for want, params := range map[string][]record.Params{
+		"[mode steps]":         {one},
+		"[steps]":              {one, two},
+		"[patches steps]":      {one, two, quote},
+		"[mode patches steps]": {one, quote},
+		"[]":                   {{}},
+	} {
+		cells := []record.Cell{{Baseline: true, Params: record.Params{"bench.requests": int64(1)}}}
+		for _, p := range params {
+			cells = append(cells, record.Cell{Params: p})
+		}
+		if got := fmt.Sprint(VaryingParams(cells)); got != want {
+			t.Errorf("%v: %s, want %s", params, got, want)
+		}
+	}
+}
