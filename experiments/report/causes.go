@@ -85,6 +85,8 @@ var causes = sync.OnceValue(func() []rule {
 		{"code", re(`^file .*/?speculative/`), 0.97, "a file of the speculative path has other content"},
 		{"code", re(`^file .*(scheduler|model_runner|attention|layers/|kernel)`), 0.95, "a file that works in every cycle has other content"},
 		{"code", re(`^file `), strong, "an engine file has other content"},
+		{"code", re(`^(engine-files|files-not-as-installed)$`), strong, "engine files have other content"},
+		{"code", re(`^(engine-path|engine-install|git-branch)$`), rare, "where the engine came from: its content is listed by itself"},
 		{"code", re(`^engine$`), certain, "another engine"},
 		{"code", re(`^engine-version$`), strong, "another version of the engine"},
 		{"code", re(`commit|dirty|git|diff`), strong, "an editable engine with other code"},
@@ -112,6 +114,7 @@ var causes = sync.OnceValue(func() []rule {
 		{"gpu", re(`driver`), usual, "another driver"},
 		{"gpu", re(`topo|nvlink|pcie|p2p|mig|numa`), usual, "another path between GPUs or to the host"},
 		{"gpu", re(`^cuda`), possible, "another CUDA version of the driver"},
+		{"gpu", re(`vbios|compute-mode|kernel-module`), minor, "rarely felt"},
 		{"gpu", re(`persistence`), minor, "clocks fall between requests"},
 		{"gpu", re(`memory`), possible, "another amount of memory"},
 
@@ -123,7 +126,9 @@ var causes = sync.OnceValue(func() []rule {
 		{"host", re(`users|neighbo|processes`), usual, "somebody else works on the host"},
 		{"host", re(`^(cpu|cpus|cores|sockets|smt)$`), possible, "another processor for the host's part of a cycle"},
 		{"host", re(`numa|affinity|cgroup|quota|cpuset|container`), possible, "placement of the host's part of a cycle"},
-		{"host", re(`hugepage|thp|mitigation|iommu`), minor, "rarely felt in a decode cycle"},
+		{"host", re(`^(machine|architecture)$`), usual, "another architecture"},
+		{"host", re(`^memory|swap`), rare, "another amount of memory"},
+		{"host", re(`hugepage|thp|mitigation|iommu|kernel-options|virtual`), minor, "rarely felt in a decode cycle"},
 		{"host", re(`cache`), rare, "kernels compiled before, or not"},
 
 		// Workload.
@@ -131,6 +136,7 @@ var causes = sync.OnceValue(func() []rule {
 		{"workload", re(`fingerprint|^model|^draft`), 0.95, "another model, or other weights of it"},
 		{"workload", re(`^(prompts.*|requests|concurrency|max-tokens|temperature|ignore-eos|seed|input-len|output-len|dataset)$`), strong, "other work was measured"},
 		{"workload", re(`^(driver|where|endpoint|tunnel)$`), possible, "measured from elsewhere, or by another client"},
+		{"workload", re(`window`), rare, "which part of the load is counted"},
 		{"workload", re(`^warmup$`), minor, "how warm the server was"},
 
 		{"command", re(`^(cwd|pid|log|stdout|unit)$`), innocent, "where it ran"},

@@ -185,6 +185,8 @@ func fold(ds []*difference, a, b []record.RunData) []*difference {
 	ds = foldGPUs(ds)
 	ds = foldAsked(ds, sideFacts(a), sideFacts(b))
 	foldPatchedFiles(ds)
+	foldCode(ds)
+	foldModels(ds)
 	foldEchoes(ds)
 	foldSameValues(ds)
 	foldArgv(ds)
@@ -306,6 +308,95 @@ const profileSwitch = "EAGLE3_PROFILE"
 func ours(hashAndVerdict string) bool {
 	_, verdict, _ := strings.Cut(hashAndVerdict, " ")
 	return verdict == "pristine" || verdict == "patched"
+}
+
+// foldCode: a file that differs shows in the hash of its folder and of the whole
+// engine too, and another version or commit in all of them.
+func foldCode(ds []*difference) {
+	find := func(keys ...string) *difference {
+		for _, key := range keys {
+			for _, d := range ds {
+				if d.group == "code" && d.key == key && !d.gone {
+					return d
+				}
+			}
+		}
+		return nil
+	}
+	var files, folders []*difference
+	for _, d := range ds {
+		if d.group == "code" && strings.HasPrefix(d.key, "file ") && !d.gone {
+			if strings.HasSuffix(d.key, "/*") {
+				folders = append(folders, d)
+			} else {
+				files = append(files, d)
+			}
+		}
+	}
+	origin := find("engine_version", "engine_commit", "git_commit")
+	if origin != nil {
+		for _, key := range []string{"engine_commit", "git_commit", "git_branch"} {
+			if d := find(key); d != nil {
+				d.follow(origin)
+			}
+		}
+		for _, d := range files {
+			if d.constant() && ours(d.left()) && ours(d.right()) {
+				d.follow(origin)
+			}
+		}
+	}
+	if dirty := find("git_dirty"); dirty != nil && len(files) > 0 {
+		dirty.follow(files[0])
+	}
+	for _, folder := range folders {
+		for _, f := range files {
+			if strings.HasPrefix(f.key, strings.TrimSuffix(folder.key, "*")) {
+				folder.follow(f)
+			}
+		}
+		if origin != nil {
+			folder.follow(origin)
+		}
+	}
+	for _, key := range []string{"engine_files", "files_not_as_installed"} {
+		d := find(key)
+		if d == nil {
+			continue
+		}
+		if origin != nil {
+			d.follow(origin)
+		}
+		for _, cause := range slices.Concat(files, folders) {
+			d.follow(cause)
+		}
+	}
+}
+
+// foldModels: what is known of a model's files follows from its fingerprint, and
+// that from another path of it.
+func foldModels(ds []*difference) {
+	for _, m := range []struct{ prefix, flag string }{{"model_", "model-path"}, {"draft_", "speculative-draft-model-path"}} {
+		var fingerprint *difference
+		for _, d := range ds {
+			if d.group == "workload" && d.key == m.prefix+"fingerprint" {
+				fingerprint = d
+			}
+		}
+		if fingerprint == nil {
+			continue
+		}
+		for _, d := range ds {
+			if d.group == "workload" && strings.HasPrefix(d.key, m.prefix) {
+				d.follow(fingerprint)
+			}
+		}
+		for _, d := range ds {
+			if d.group == "flags" && ruleKey("flags", d.key) == m.flag {
+				fingerprint.follow(d)
+			}
+		}
+	}
 }
 
 // foldEchoes: an environment variable that differs and is repeated in what the
