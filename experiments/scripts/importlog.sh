@@ -43,10 +43,10 @@ all() {
 	done
 }
 
-# python sets py to an interpreter of at least 3.8 with what the program needs.
-python() {
+# find_python sets py to an interpreter of at least 3.8 with what the program needs.
+find_python() {
 	expand "$PYTHON"
-	for py in "$expanded" python3 /usr/bin/python3 python; do
+	for py in "$expanded" python3 python; do
 		[ -z "$py" ] || ! "$py" -c 'import sys, hashlib, zlib; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1 </dev/null || return 0
 	done
 	return 1
@@ -145,7 +145,7 @@ END { if (NR > 0) take(before, 1); flush_left() }'
 main() {
 	LC_ALL=C
 	export LC_ALL
-	if python; then
+	if find_python; then
 		each() { printf '%s\0%s\0' "$1" "$2"; }
 		all | "$py" -c "$PROGRAM" "$MARKERS" "$KNOWN"
 		return

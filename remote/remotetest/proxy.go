@@ -28,6 +28,7 @@ type Proxy struct {
 	conns  map[net.Conn]bool
 	closed bool
 	total  atomic.Int64 // bytes to the server so far
+	back   atomic.Int64 // bytes from the server so far
 	dials  atomic.Int64
 }
 
@@ -71,6 +72,9 @@ func (p *Proxy) HangUp(n int) { p.hangUp.Store(int64(n)) }
 
 // Sent is the number of bytes that went to the server.
 func (p *Proxy) Sent() int64 { return p.total.Load() }
+
+// Received is the number of bytes that came from the server.
+func (p *Proxy) Received() int64 { return p.back.Load() }
 
 // Dials is the number of connections made to the proxy.
 func (p *Proxy) Dials() int64 { return p.dials.Load() }
@@ -164,6 +168,9 @@ func (p *Proxy) pipe(dst, src net.Conn, toServer bool) {
 			time.Sleep(time.Until(q.at.Add(time.Duration(p.delay.Load()))))
 			if toServer && !p.spend(dst, &q) {
 				return
+			}
+			if !toServer {
+				p.back.Add(int64(len(q.data)))
 			}
 			if _, err := dst.Write(q.data); err != nil {
 				return
