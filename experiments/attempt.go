@@ -186,13 +186,13 @@ func (a *attempt) serve(ctx context.Context) error {
 	a.progress(step, PhaseFailed, f.Error())
 	if a.portWasTaken(f) {
 		a.progress(stepLaunch, PhaseNote, anotherPort)
-		ev := map[string]string{"failed": step, "reason": f.reason(), "next": anotherPort}
+		ev := map[string]string{"failed": step, "reason": a.hider().text(f.reason()), "next": anotherPort}
 		if err := a.record(ctx, "", stepLaunch, record.EventNote, ev, record.Change{}); err != nil {
 			return err
 		}
 		return f
 	}
-	ev := failureEvidence{Class: f.class, Reason: f.reason()}
+	ev := failureEvidence{Class: f.class, Reason: a.hider().text(f.reason())}
 	if err := a.record(ctx, "", step, record.EventFailed, ev, record.Change{}); err != nil {
 		return err
 	}
@@ -368,6 +368,7 @@ func (a *attempt) progress(step string, phase Phase, message string) {
 }
 
 func (a *attempt) report(p Progress) {
+	p.Message = a.hider().text(p.Message) // may quote a server
 	p.SweepID, p.Host, p.Round = a.x.sweepID, a.x.plan.Host.Name, a.planned.Round
 	p.Launch, p.Launches = a.x.launches, max(a.x.launches, a.x.expected)
 	for _, r := range a.planned.Runs {

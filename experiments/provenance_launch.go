@@ -145,7 +145,7 @@ func (a *attempt) keepDiff(ctx context.Context, hide *redactor, diff []byte) err
 	if len(diff) == 0 {
 		return nil
 	}
-	_, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{LaunchID: a.rec.ID, Name: diffName}, bytes.NewReader([]byte(hide.text(string(diff)))))
+	_, err := a.x.deps.Recorder.Attach(context.WithoutCancel(ctx), record.Artifact{LaunchID: a.rec.ID, Name: diffName}, bytes.NewReader([]byte(hide.text(string(diff)))))
 	if err != nil {
 		return &fatalError{fmt.Errorf("keep the engine's diff: %w", err)}
 	}

@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"specrun/deploy/server"
 	"specrun/experiments/record"
 	"specrun/experiments/store"
 )
@@ -170,6 +172,37 @@ func TestExecute_SecretsAreNowhere(t *testing.T) {
 	}
 	if files < len(secrets)*3 {
 		t.Errorf("only %d files were looked at", files)
+	}
+}
+
+// A server that dies may quote its arguments.
+func TestExecute_AFailureTellsNoSecret(t *testing.T) {
+	r := newRig(t)
+	r.w.ready = func(server.Launch) error { return errors.New("died: namespace(api_key='hunter2-of-the-spec', tp=8)") }
+	var told strings.Builder
+	d := r.deps()
+	d.Getenv = func(string) (string, bool) { return "hunter2-of-the-spec", true }
+	d.OnEvent = func(p Progress) { told.WriteString(p.Message + "\n") }
+	sum, err := Execute(context.Background(), d, r.plan(nil, "steps=2"), nil)
+	if err != nil || sum.Failed == 0 {
+		t.Fatalf("%+v %v", sum, err)
+	}
+	v, err := r.mem.View(context.Background(), sum.SweepID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range v.Runs {
+		if strings.Contains(run.Reason, "hunter2") || !strings.Contains(run.Reason, "(secret, sha ") {
+			t.Errorf("the reason is %q", run.Reason)
+		}
+	}
+	for _, e := range v.Events {
+		if strings.Contains(string(e.Evidence), "hunter2") {
+			t.Errorf("event %s %s: %s", e.Step, e.Kind, e.Evidence)
+		}
+	}
+	if strings.Contains(told.String(), "hunter2") {
+		t.Errorf("told: %s", told.String())
 	}
 }
 

@@ -48,7 +48,7 @@ func (a *attempt) measure(ctx context.Context, r PlannedRun, adopted *record.Run
 		return &fatalError{err}
 	}
 	run := *a.run
-	run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, f.class, f.reason(), a.x.nowUs()
+	run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, f.class, a.hider().text(f.reason()), a.x.nowUs()
 	ev := failureEvidence{Class: f.class, Reason: run.Reason}
 	if err := a.endRun(ctx, stepRun, record.EventFailed, ev, r, run, &record.RunData{Provenance: a.provenance(r)}); err != nil {
 		return err
