@@ -8,7 +8,9 @@ import (
 func TestSet(t *testing.T) {
 	s := quiet(t)
 	for _, kv := range [][2]string{{"scale", "0.05"}, {"sync-cost-ms", "4.1"}, {"acceptance", "0.9,0.8"},
-		{"failures", `[{"kind":"stall","steps":2,"after_tokens":40}]`}, {"seed", "7"}} {
+		{"failures", `[{"kind":"stall","steps":2,"after_tokens":40}]`}, {"seed", "7"}, {"prefix-cache", "true"},
+		{"gpu_name", "Two words"}, {"throttle_reason", `"sw_power_cap"`}, {"neighbours", `[{"gpu":0,"mib":5,"name":"x","always":true}]`},
+		{"stops", `[{"steps":3,"tokens":52}]`}, {"drift_after_launches", "4"}} {
 		if err := s.Set(kv[0], kv[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -17,9 +19,15 @@ func TestSet(t *testing.T) {
 		len(s.Failures) != 1 || *s.Failures[0].Steps != 2 || s.Failures[0].AfterTokens != 40 || s.DraftStep != 0.7 {
 		t.Errorf("%+v", s)
 	}
+	if !s.PrefixCache || s.CardName != "Two words" || s.ThrottleReason != "sw_power_cap" || !s.Neighbours[0].Always ||
+		*s.Stops[0].Steps != 3 || s.Stops[0].Tokens != 52 || s.DriftAfter != 4 {
+		t.Errorf("%+v", s)
+	}
 	before := s
 	for _, kv := range [][2]string{{"scael", "1"}, {"scale", "fast"}, {"scale", "0"}, {"scale", "1}{"}, {"scale", `1,"seed":3`},
-		{"acceptance", "2"}, {"failures", `[{"kind":"x"}]`}, {"failures", `[{"kind":"die","when":1}]`}, {"seed", ""}} {
+		{"acceptance", "2"}, {"failures", `[{"kind":"x"}]`}, {"failures", `[{"kind":"die","when":1}]`}, {"seed", ""}, {"seed", "null"},
+		{"prefix_cache", "maybe"}, {"throttle_reason", "sun"}, {"neighbours", `[{"gpu":1,"mib":5,"name":"x"}]`}, {"stops", `[{}]`},
+		{"drift_after_launches", "1.5"}, {"failures", `[{"kind":"crash"}] []`}} {
 		if err := s.Set(kv[0], kv[1]); err == nil {
 			t.Errorf("%s=%s was taken", kv[0], kv[1])
 		}
