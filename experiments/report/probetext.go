@@ -111,12 +111,6 @@ func (l ProbeLine) cell() string {
 	return ", " + allParams(record.Cell{Params: l.Params})
 }
 
-// Footnote is the probe in a line, for whoever reads numbers that the patch took
-// part in.
-func (l ProbeLine) Footnote() string {
-	return fmt.Sprintf("%s: %s (probe %s)", plain(l.Patch), l.sentence(), l.Sweep)
-}
-
 func percentBeyond(ratio *float64) string {
 	if ratio == nil {
 		return "?"

@@ -112,7 +112,9 @@ func TestLatestProbe_OfThisContentOnThisHost(t *testing.T) {
 	if v, ok, err := s.LatestProbe(ctx, sha, "gpu-03"); err != nil || ok {
 		t.Errorf("%v, %v: %+v", ok, err, v.Sweep)
 	}
-	if _, _, err := s.LatestProbe(ctx, `%`, "gpu-01"); err == nil {
-		t.Error("a pattern is no content")
+	for _, none := range []string{`%`, "none", ""} {
+		if _, ok, err := s.LatestProbe(ctx, none, "gpu-01"); ok || err != nil {
+			t.Errorf("%q: %v, %v", none, ok, err)
+		}
 	}
 }

@@ -12,10 +12,11 @@ import (
 var contentHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // LatestProbe reads the newest finished probe of a patch of this content
-// (SHA-256 in lower-case hex) on the host; ok is false when there is none.
+// (SHA-256 in lower-case hex) on the host; ok is false when there is none, and of
+// what is no content hash.
 func (s *Store) LatestProbe(ctx context.Context, patchSHA, host string) (v record.SweepView, ok bool, err error) {
 	if !contentHash.MatchString(patchSHA) {
-		return v, false, fmt.Errorf("latest probe: %q is no content hash", patchSHA)
+		return v, false, nil // and it must not be taken for a pattern
 	}
 	var ids []string
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
