@@ -84,7 +84,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	}
 	in.ServerTokens = int64(math.Round(r.ServerCounters["generation_tokens"]))
 	if len(s.Rows) > 0 {
-		in.Cycles = cycles(s)
+		in.Cycles = cycles(s, seen.rows)
 	}
 	return in
 }
@@ -120,40 +120,54 @@ func trustRequests(qs []bench.Request) []trust.Request {
 	return out
 }
 
-func cycles(s metrics.Summary) *trust.Cycles {
+// cycles sums what the profiler counted; whole are its rows with ramp and drain.
+func cycles(s metrics.Summary, whole []metrics.ProfilerRow) *trust.Cycles {
 	c := &trust.Cycles{Counted: s.Cycles}
-	type rank struct{ dp, rank int } // each has a batch of its own
-	at := map[rank]map[int]int{}     // cycles by batch size
-	sum, of, known := 0, 0, 0
+	if mixed, of := mixedSizes(s.Rows); of > 0 { // of several ranks: the share
+		c.Mixed = int(math.Round(float64(mixed) / float64(of) * float64(c.Counted)))
+	}
+	c.WholeMixed, c.WholeCounted = mixedSizes(whole)
+	sum, of := 0, 0
 	for _, r := range s.Rows {
-		if r.BatchMax >= 0 {
-			known += max(r.Cycles, 0)
-			if k := (rank{r.DPRank, r.Rank}); r.BatchMin == r.BatchMax {
-				if at[k] == nil {
-					at[k] = map[int]int{}
-				}
-				at[k][r.BatchMax] += max(r.Cycles, 0)
-			}
-		}
 		if r.BatchSum >= 0 && r.Cycles > 0 {
 			sum, of = sum+r.BatchSum, of+r.Cycles
 		}
-	}
-	usual := 0 // cycles at the size that most of their rank have
-	for _, sizes := range at {
-		most := 0
-		for _, n := range sizes {
-			most = max(most, n)
-		}
-		usual += most
-	}
-	if known > 0 { // of several ranks: the share
-		c.Mixed = int(math.Round(float64(known-usual) / float64(known) * float64(c.Counted)))
 	}
 	if of > 0 {
 		c.MeanBatch = float64(sum) / float64(of)
 	}
 	return c
+}
+
+// mixedSizes counts the cycles that had not the batch size that most have, or
+// stand in rows of several sizes, of all whose size is known. Each rank has a
+// batch of its own.
+func mixedSizes(rows []metrics.ProfilerRow) (mixed, known int) {
+	type rank struct{ dp, rank int }
+	at := map[rank]map[int]int{} // cycles by batch size
+	for _, r := range rows {
+		if r.BatchMax < 0 || r.Cycles <= 0 {
+			continue
+		}
+		known += r.Cycles
+		if r.BatchMin != r.BatchMax {
+			continue
+		}
+		k := rank{r.DPRank, r.Rank}
+		if at[k] == nil {
+			at[k] = map[int]int{}
+		}
+		at[k][r.BatchMax] += r.Cycles
+	}
+	mixed = known
+	for _, sizes := range at {
+		most := 0
+		for _, n := range sizes {
+			most = max(most, n)
+		}
+		mixed -= most
+	}
+	return mixed, known
 }
 
 // leastCycles is how many decode cycles the benchmark took at least: what the

@@ -174,7 +174,7 @@ func judgeLog(s metrics.Summary, ms []record.Metric, args map[string]string, nam
 		in.Steps = 0
 	}
 	if len(s.Rows) > 0 {
-		in.Cycles = cycles(s)
+		in.Cycles = cycles(s, s.Rows)
 	}
 	labels, checks := trust.Assess(in)
 	for i, l := range labels {

@@ -3,7 +3,6 @@ package metrics
 import (
 	"math"
 	"regexp"
-	"strings"
 
 	"specrun/experiments/record"
 )
@@ -14,11 +13,14 @@ import (
 // accept_len is 1.87.
 
 // reRate is a block's row of tokens per second.
-var reRate = regexp.MustCompile(`^[ \t]+(?:rate|throughput|speed|tok(?:ens)?/s)[ \t]*[:=][ \t]*([-+]?\d[\d.,]*(?:[eE][-+]?\d+)?)(?:[ \t]*tok(?:ens)?[ \t]*/[ \t]*s(?:ec)?)?[ \t]*$`)
+var reRate = regexp.MustCompile(`^[ \t]+(?:rate|throughput|speed)[ \t]*[:=][ \t]*([-+]?\d[\d.,]*(?:[eE][-+]?\d+)?)[ \t]*tok(?:ens)?/s(?:ec)?[ \t]*$`)
+
+// rateWords are in every such row, one of them.
+var rateWords = []string{"tok/s", "tokens/s"}
 
 // rate attaches a printed rate to the block it stands in or right behind.
 func (r *blockReader) rate(e *entry) bool {
-	if !strings.Contains(e.msg, "tok") {
+	if len(e.msg) > maxRow || !containsAny(e.msg, rateWords) {
 		return false
 	}
 	m := reRate.FindStringSubmatch(e.msg)
@@ -44,7 +46,7 @@ func (t *track) newest() *block {
 	return t.closed
 }
 
-// printed gives a block's rate; NaN when it prints none.
+// printedRate is a block's tok/s; NaN when it prints none.
 func (b *block) printedRate() float64 {
 	if b == nil || b.ambiguous {
 		return nan

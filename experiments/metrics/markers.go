@@ -65,6 +65,7 @@ func LogMarkers() Markers {
 	}
 	patterns(0, reDecodeHead, rePrefillHead, reVEngine, reVSpec, reVSpecV0, reSMIHead, reAcceptWords)
 	add(0, profileMark[1:], cycleWord, smiMemory)
+	add(0, rateWords...)
 	add(0, startWords...)
 	add(0, readyWords...)
 	add(0, stopWords...)

@@ -61,6 +61,9 @@ type Cycles struct {
 	Counted   int     // decode cycles whose interval was counted
 	Mixed     int     // of those, not at the batch size that most have
 	MeanBatch float64 // requests per cycle; 0 unknown
+
+	// The same over the whole benchmark, ramp and drain too.
+	WholeCounted, WholeMixed int
 }
 
 // Answer is what could be found out.

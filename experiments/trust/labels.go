@@ -34,6 +34,7 @@ const (
 	silentLeast    = 1000 // ms without a chunk
 	silentTimes    = 20   // usual times between two chunks
 	mixedFraction  = 0.05 // of the cycles
+	rampFraction   = 0.25 // of the cycles of the whole benchmark
 	cachedFraction = 0.01 // of the prompt tokens
 	throttledShare = 0.05 // of the samples
 	fewLaunchesMax = 5    // launches
@@ -69,7 +70,7 @@ func Labels() []Label {
 		{FewRounds, "the interval rests on few launches and assumes a shape of the noise",
 			"2 to 5 launches", "--rounds 6 for an interval that assumes no shape of the noise"},
 		{MixedBatch, "the number of requests changed while it was measured: cycles of different sizes are mixed",
-			"over 5 % of the counted cycles had another batch size than most, or stand in rows of several sizes", "fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
+			"over 5 % of the counted cycles, or with ramp and drain over 25 %, had another batch size than most, or stand in rows of several sizes", "fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
 		{CacheWarm, "prompts were answered from the prefix cache",
 			"over 1 % of the prompt tokens were cached", "other prompts or another seed, or a server without prefix cache"},
 		{JIT, "kernels were compiled while it was measured",

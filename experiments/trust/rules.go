@@ -28,7 +28,13 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 	if c := in.Cycles; c != nil && c.Counted > 0 {
 		add(c.Counted < minCycles, Short, "%d cycles counted", c.Counted)
 		mixed := float64(c.Mixed) / float64(c.Counted)
-		add(mixed > mixedFraction, MixedBatch, "%s of %d cycles had another batch size than most", percent(mixed), c.Counted)
+		whole := float64(c.WholeMixed) / float64(max(c.WholeCounted, 1))
+		switch {
+		case mixed > mixedFraction:
+			add(true, MixedBatch, "%s of %d cycles had another batch size than most", percent(mixed), c.Counted)
+		case whole > rampFraction:
+			add(true, MixedBatch, "%s of the benchmark's %d cycles, in ramp or drain, had another batch size than most", percent(whole), c.WholeCounted)
+		}
 	}
 	if failed, sent := requestFailures(in); failed > 0 {
 		add(true, Partial, "%s of %s requests failed", count(failed), count(sent))

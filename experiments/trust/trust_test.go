@@ -109,6 +109,8 @@ func TestAssess_Labels(t *testing.T) {
 		{"a warm-up that was not judged", func(in *Input) { in.Warmup = &Warmup{Sent: 1, Spread: -1} }, nil, ""},
 		{"99 cycles", func(in *Input) { in.Cycles.Counted, in.Cycles.Mixed = 99, 0 }, []string{Short}, "99 cycles"},
 		{"6 of 100 cycles mixed", func(in *Input) { in.Cycles.Mixed = 6 }, []string{MixedBatch}, "6.0 %"},
+		{"a quarter of the benchmark is ramp or drain", func(in *Input) { in.Cycles.WholeCounted, in.Cycles.WholeMixed = 200, 50 }, nil, ""},
+		{"more than a quarter is", func(in *Input) { in.Cycles.WholeCounted, in.Cycles.WholeMixed = 200, 51 }, []string{MixedBatch}, "25.5 % of the benchmark's 200 cycles"},
 		{"a failure by the client's count", func(in *Input) { *in = with(*in, "failed", "client", 1) }, []string{Partial}, "1 of 4"},
 		{"a failure by the requests", func(in *Input) {
 			*in = with(*in, "failed", "client", nan)
