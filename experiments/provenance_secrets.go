@@ -50,9 +50,10 @@ func (r *redactor) hide(value string) string {
 // shorter one would hit words.
 const shortestSecret = 6
 
-// words of names, in small letters.
+// wordBreaks are where a name has its next word: at a sign, or a capital.
 var wordBreaks = regexp.MustCompile(`[_\-. ]+|([a-z])([A-Z])`)
 
+// words are those of a name, in small letters.
 func words(name string) []string {
 	name = wordBreaks.ReplaceAllString(name, "$1 $2")
 	return strings.Fields(strings.ToLower(name))
@@ -66,8 +67,12 @@ func isSecret(name string) bool {
 	for i, w := range all {
 		last := i == len(all)-1 || i == len(all)-2 && (all[i+1] == "id" || strings.Trim(all[i+1], "0123456789") == "")
 		switch w {
-		case "secret", "secrets", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "apikey", "authtoken", "accesstoken":
-			return w != "pwd" || len(all) > 1
+		case "secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey", "authtoken", "accesstoken":
+			return true
+		case "pwd": // alone it is the shell's folder
+			if len(all) > 1 {
+				return true
+			}
 		case "token", "key", "auth", "authorization", "pat", "cookie":
 			if last && !(w == "token" && i > 0 && vocabulary[all[i-1]]) {
 				return true
