@@ -117,6 +117,23 @@ func (a *app) storedSide(ctx context.Context, s *store.Store, ref string) (repor
 	return side, nil
 }
 
+// untagged gives the id of the run or sweep that a tag names, of a cell that of
+// its sweep; what is no tag is given back as it is.
+func untagged(ctx context.Context, s *store.Store, ref string) (string, error) {
+	tag, err := s.Tag(ctx, ref)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return ref, nil
+	case err != nil:
+		return "", err
+	case tag.CellID != "":
+		return s.SweepOf(ctx, tag.CellID, "")
+	case tag.RunID != "":
+		return tag.RunID, nil
+	}
+	return tag.SweepID, nil
+}
+
 // cellOf is the cell of the run that a side means.
 func cellOf(side report.Side) string {
 	for _, r := range side.View.Runs {

@@ -121,6 +121,9 @@ func (a *app) runShow(ctx context.Context, id string) error {
 		return err
 	}
 	defer s.Close()
+	if id, err = untagged(ctx, s, id); err != nil {
+		return err
+	}
 	sweep, err := a.sweepID(ctx, s, id)
 	if err == nil {
 		return a.showSweep(ctx, s, sweep)
