@@ -185,6 +185,11 @@ func judgeLog(s metrics.Summary, ms []record.Metric, args map[string]string, nam
 	if meaning == totalUnknown && !slices.ContainsFunc(labels, func(l record.Label) bool { return l.Name == trust.TotalUnknown }) {
 		labels = append(labels, record.Label{Name: trust.TotalUnknown,
 			Reason: "the log has text blocks, which do not say what their TOTAL spans"})
+		order := map[string]int{}
+		for i, l := range trust.Labels() {
+			order[l.Name] = i
+		}
+		slices.SortStableFunc(labels, func(a, b record.Label) int { return order[a.Name] - order[b.Name] })
 	}
 	return labels, checks
 }

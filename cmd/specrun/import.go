@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +129,9 @@ func (im *importing) take(ctx context.Context, host string, f experiments.Import
 	isKnown = isKnown && f.Err == nil
 	switch {
 	case f.Err != nil:
+		if host == "" && errors.Is(f.Err, fs.ErrNotExist) {
+			f.Err = usagef("", "%s", f.Err)
+		}
 		im.failed = append(im.failed, f.Err)
 		if l.File == "" {
 			l.File = f.Pattern
