@@ -128,6 +128,10 @@ type Input struct {
 	AcceptanceSimulated bool
 }
 
+// speculates says whether checks on cycles apply. A log need not say how many
+// steps its server made.
+func (in Input) speculates() bool { return in.Steps > 0 || in.Imported && in.Cycles != nil }
+
 // Assess applies the rules of the label table and every check to one run.
 // Labels come in the order of the table; a check is always listed, even when it
 // is not checkable.

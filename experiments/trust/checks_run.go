@@ -125,7 +125,7 @@ func checkBaseline(in Input) record.TrustCheck {
 	switch {
 	case in.AcceptanceSimulated:
 		return notCheckable(CheckBaseline, "the engine simulates acceptance, its text has no meaning")
-	case in.Steps == 0:
+	case in.Steps == 0 && !in.Imported:
 		return notCheckable(CheckBaseline, "this is a baseline")
 	case d == nil:
 		return notCheckable(CheckBaseline, "no greedy outputs of a baseline to compare with")

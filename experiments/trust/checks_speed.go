@@ -22,7 +22,7 @@ func checkTPOT(in Input) record.TrustCheck {
 		tpot, okTPOT = value(in.Metrics, "tpot_mean")
 	}
 	switch {
-	case in.Steps == 0:
+	case !in.speculates():
 		return notCheckable(CheckTPOT, speculating)
 	case in.Concurrency != 1:
 		return notCheckable(CheckTPOT, "only with one request at a time")
@@ -39,7 +39,7 @@ func profilerRate(in Input) (rate float64, why string) {
 	total, okTotal := value(in.Metrics, "cycle_total")
 	accept, okAccept := value(in.Metrics, "accept_len", "profiler")
 	switch {
-	case in.Steps == 0:
+	case !in.speculates():
 		return 0, speculating
 	case in.Cycles == nil:
 		return 0, "no profiler"
@@ -148,7 +148,7 @@ func checkClaim(in Input) record.TrustCheck {
 
 func claimed(in Input) (record.TrustCheck, Gap) {
 	no := func(why string) (record.TrustCheck, Gap) { return notCheckable(CheckClaim, why), Gap{} }
-	if in.Steps == 0 {
+	if !in.speculates() {
 		return no(speculating)
 	}
 	claim, ok := ClaimOf(in.Metrics)
@@ -190,7 +190,7 @@ func profiled(in Input) float64 {
 // checkAcceptSources compares all pairs and shows the one that is farthest
 // apart.
 func checkAcceptSources(in Input) record.TrustCheck {
-	if in.Steps == 0 {
+	if !in.speculates() {
 		return notCheckable(CheckAcceptSources, speculating)
 	}
 	type stated struct {
@@ -242,10 +242,13 @@ func checkAcceptSources(in Input) record.TrustCheck {
 // checkAcceptRange looks at each source; the first one that is out of range is
 // shown.
 func checkAcceptRange(in Input) record.TrustCheck {
-	if in.Steps == 0 {
+	if !in.speculates() {
 		return notCheckable(CheckAcceptRange, speculating)
 	}
-	most := float64(in.Steps + 1)
+	most := math.Inf(1) // of a log that does not say its steps
+	if in.Steps > 0 {
+		most = float64(in.Steps + 1)
+	}
 	const rounding = 0.005 // logs print two decimals
 	out := notCheckable(CheckAcceptRange, "no accept_len")
 	for _, s := range acceptSources {
@@ -255,6 +258,9 @@ func checkAcceptRange(in Input) record.TrustCheck {
 		}
 		c := record.TrustCheck{Name: CheckAcceptRange, Outcome: outcome(v >= 1-rounding && v <= most+rounding), Left: v, Right: most,
 			Explanation: fmt.Sprintf("accept length %.2f of the %s, possible is 1 to %.0f", v, s.words, most)}
+		if in.Steps == 0 {
+			c.Right, c.Explanation = 1, fmt.Sprintf("accept length %.2f of the %s, possible is 1 and more", v, s.words)
+		}
 		if v < 1-rounding {
 			c.Explanation += "; the bonus token is not counted"
 		}

@@ -9,5 +9,10 @@
 // it was not there. Each says in one line what it compared. A label's name and
 // rule stand in one table, Labels, and nowhere else.
 //
+// What a profiler claims in its own words is held against the benchmark, and a
+// gap is split into factors: another way of counting accepted tokens, another
+// cycle, and, with a run without the patch beside it, the patch's own cost. See
+// SplitGap and SplitGapAcross.
+//
 //	labels, checks := trust.Assess(trust.Input{Concurrency: 1, Steps: 2, Metrics: metrics, ...})
 package trust

@@ -84,7 +84,8 @@ func ClaimOf(ms []record.Metric) (c Claim, ok bool) {
 // TruthOf reads what the client and the server say among a run's metrics. A
 // cycle is the time per token of a request times its accept length, whatever the
 // batch. The server's own accept length goes first; that of the profiler's sums
-// does where the server has none.
+// does where the server has none. Without a client, as in an old log, the server
+// log's rate is what was measured.
 func TruthOf(ms []record.Metric) (t Truth, ok bool) { return truthOf(ms, true) }
 
 // truthOf takes the speed of the steady part, or of the batch that the profiler
@@ -104,6 +105,14 @@ func truthOf(ms []record.Metric, steady bool) (t Truth, ok bool) {
 	if source == "" {
 		t.AcceptLen, _ = value(ms, "accept_len", "profiler")
 		source = "the profiler's sums"
+	}
+	if rate, found := value(ms, "gen_throughput", "server_log"); found && !okTPOT {
+		batch, known := value(ms, "batch_mean", "profiler")
+		if !known {
+			batch = 1
+		}
+		t.From, t.TokS, t.CycleMs = source, rate, 1000*batch*t.AcceptLen/rate
+		return t, source == "server log" && t.whole()
 	}
 	t.From = "client and " + source
 	t.CycleMs = tpot * t.AcceptLen

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,5 +142,36 @@ func TestGap_OfARunsMetrics(t *testing.T) {
 	}
 	if c, ok := ClaimOf(with(with(in, "claimed_accept_len", "profiler", math.NaN()), "claimed_throughput", "profiler", math.NaN()).Metrics); ok {
 		t.Errorf("a claim of nothing: %+v", c)
+	}
+}
+
+// The story as its old log tells it: 31 tok/s and 0.98 by the profiler, 71 and
+// 2.2 by the server, whose steps the log does not say.
+func TestGap_OfAnOldLog(t *testing.T) {
+	in := Input{Imported: true, Cycles: &Cycles{Counted: 400}, Metrics: []record.Metric{
+		metric("cycle_total", "profiler", 31.5), metric("accept_len", "profiler", 0.98), metric("claimed_accept_len", "profiler", 0.98),
+		{Name: "accept_len", Source: "server_log", Value: 2.2, N: 50}, {Name: "gen_throughput", Source: "server_log", Value: 71, N: 50},
+	}}
+	labels, checks := Assess(in)
+	failed := map[string]string{}
+	for _, c := range checks {
+		if c.Outcome == record.Fail {
+			failed[c.Name] = c.Explanation
+		}
+	}
+	for _, name := range []string{CheckClaim, CheckAcceptSources, CheckAcceptRange} {
+		if failed[name] == "" {
+			t.Errorf("%s does not fail: %v", name, failed)
+		}
+	}
+	if want := "31.1 -> 71.0 tok/s: x2.28 = x2.24 (accept length 0.980, by the server log 2.200) x1.02 (cycle 31.5 ms by the profiler, 31.0 by the benchmark)"; !strings.Contains(failed[CheckClaim], want) {
+		t.Errorf("%q", failed[CheckClaim])
+	}
+	if got := strings.Join(names(labels), " "); got != "disagree imported" {
+		t.Errorf("labels: %s", got)
+	}
+	in.Cycles = nil
+	if _, checks := Assess(in); checks[slices.IndexFunc(checks, func(c record.TrustCheck) bool { return c.Name == CheckClaim })].Outcome != record.NotCheckable {
+		t.Error("a log without a profiler has a gap")
 	}
 }
