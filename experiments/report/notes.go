@@ -56,8 +56,13 @@ func (s *Summary) label(row *CellRow, l record.Label) {
 		s.labels = append(s.labels, n)
 		i = len(s.labels) - 1
 	}
-	if !slices.Contains(s.labels[i].cells, row.name) {
-		s.labels[i].cells = append(s.labels[i].cells, row.name)
+	n := &s.labels[i]
+	switch {
+	case slices.Contains(n.cells, row.name) || slices.Contains(n.also, row.name):
+	case l.Reason == n.reason:
+		n.cells = append(n.cells, row.name)
+	default:
+		n.also = append(n.also, row.name)
 	}
 }
 
@@ -111,7 +116,11 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		if l.reason != "" {
 			text += ": " + plain(l.reason)
 		}
-		if !s.shared(l.name) {
+		switch {
+		case s.shared(l.name):
+		case len(l.also) > 0:
+			text += " (" + cellsText(l.cells) + "; also " + cellsText(l.also) + ")"
+		default:
 			text += " (" + cellsText(l.cells) + ")"
 		}
 		if l.advice != "" {

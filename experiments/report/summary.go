@@ -118,8 +118,10 @@ type failure struct {
 }
 
 type labelNote struct {
-	name, reason, advice string
-	cells                []string
+	name, advice string
+	reason       string   // of the first of the cells
+	cells        []string // that have it for that reason
+	also         []string // that have it for another one
 }
 
 // Summarize computes the rows of a sweep, the baseline first as the plan has it.

@@ -281,6 +281,7 @@ func TestWrap(t *testing.T) {
 		{"  one two three four five", "  one two three four|     five"},
 		{"  one two three fou", "  one two three fou"},
 		{"  one " + long + " two three", "  one|     " + long + "|     two three"},
+		{"  one two three 35.7 % of", "  one two three|     35.7 % of"},
 		{"  größer größer größer", "  größer größer|     größer"},
 	} {
 		if got := strings.Join(Wrap(c.text, 20, "     "), "|"); got != c.want {

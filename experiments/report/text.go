@@ -81,6 +81,9 @@ func Wrap(text string, width int, indent string) []string {
 	for utf8.RuneCountInString(text) > width {
 		head := string([]rune(text)[:width+1])
 		at := strings.LastIndexByte(head, ' ')
+		for at > len(indent) && strings.HasPrefix(text[at+1:], "%") { // a number keeps its unit
+			at = strings.LastIndexByte(head[:at], ' ')
+		}
 		if at <= len(indent) {
 			next := strings.IndexByte(text[len(indent):], ' ')
 			if next < 0 {

@@ -225,18 +225,56 @@ func curves(samples []record.Sample) map[string]*curve {
 
 func (c *curve) end() point { return c.points[len(c.points)-1] }
 
-// at is the time until k tokens after the first one, between the kept positions
-// on a straight line.
+// at is the time until k tokens after the first one. Between the kept positions it
+// follows a monotone cubic: time per token rises with the context, and a straight
+// line would make a request that goes on look slower there than one that ends.
 func (c *curve) at(k int) float64 {
-	before := point{}
-	for _, p := range c.points {
-		if p.tokens >= k {
-			if p.tokens == before.tokens {
-				return p.elapsed
-			}
-			return before.elapsed + (p.elapsed-before.elapsed)*float64(k-before.tokens)/float64(p.tokens-before.tokens)
-		}
-		before = p
+	points := append([]point{{}}, c.points...)
+	i := slices.IndexFunc(points, func(p point) bool { return p.tokens >= k })
+	switch {
+	case i < 0:
+		return c.end().elapsed
+	case i == 0 || points[i].tokens == k:
+		return points[i].elapsed
 	}
-	return before.elapsed
+	from, to := points[i-1], points[i]
+	h := float64(to.tokens - from.tokens)
+	d0, d1 := slopeAt(points, i-1), slopeAt(points, i)
+	t := float64(k-from.tokens) / h
+	return from.elapsed*(1+2*t)*(1-t)*(1-t) + to.elapsed*t*t*(3-2*t) + h*t*(1-t)*(d0*(1-t)-d1*t)
+}
+
+// slopeAt is the time per token at a point: between its neighbours, and at the
+// ends what continues them, without turning round. A context makes neighbours
+// differ by little; where they differ by more, one of them has a stall, which is
+// not to bend the other.
+func slopeAt(points []point, i int) float64 {
+	secant := func(i int) (s, h float64) { // of the segment that ends at i
+		h = float64(points[i].tokens - points[i-1].tokens)
+		return (points[i].elapsed - points[i-1].elapsed) / h, h
+	}
+	const stall = 1.5
+	end := func(near, far int) float64 {
+		s, h := secant(near)
+		if far < 1 || far >= len(points) {
+			return s
+		}
+		next, g := secant(far)
+		if math.Max(s, next) > stall*math.Min(s, next) {
+			return math.Min(s, next)
+		}
+		return math.Min(3*s, math.Max(0, ((2*h+g)*s-h*next)/(h+g)))
+	}
+	switch i {
+	case 0:
+		return end(1, 2)
+	case len(points) - 1:
+		return end(i, i-1)
+	}
+	a, h := secant(i)
+	b, g := secant(i + 1)
+	if !(a > 0 && b > 0) || math.Max(a, b) > stall*math.Min(a, b) {
+		return math.Max(0, math.Min(a, b))
+	}
+	return 3 * (h + g) / ((2*g+h)/a + (g+2*h)/b)
 }
