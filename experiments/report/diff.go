@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"specrun/experiments/record"
 )
 
 // groups of provenance, the likeliest causes of a difference first.
@@ -29,14 +31,18 @@ func compareGroups(a, b string) int {
 // DiffSides gives what differs in the provenance of two sides, of sweeps over the
 // cells that both have.
 func DiffSides(a, b Side) Diff {
-	left, right := a.cells(), b.cells()
-	if pairs, _, _ := match(&a, &b); len(pairs) > 0 {
-		left, right = nil, nil
-		for _, p := range pairs {
-			left, right = append(left, p.a), append(right, p.b)
+	var cells []cellRuns
+	pairs, _, _ := match(&a, &b)
+	for _, p := range pairs {
+		c := cellRuns{a.measured([]record.Cell{p.a}), b.measured([]record.Cell{p.b})}
+		if len(c.a) > 0 && len(c.b) > 0 {
+			cells = append(cells, c)
 		}
 	}
-	return Explain(a.measured(left), b.measured(right))
+	if len(cells) == 0 {
+		return Explain(a.measured(a.cells()), b.measured(b.cells()))
+	}
+	return explain(cells)
 }
 
 // sideBySide is how long two values may be together to stand in one line.

@@ -93,9 +93,10 @@ func withoutPort(k factKey, value string) string {
 // difference is a fact that two sides do not have in common.
 type difference struct {
 	factKey
-	a, b   []string // the values that only this side has; several: it varies within the side
-	also   []string // differences that are a mere consequence of this one
-	gone   bool     // itself a consequence: told with another one
+	a, b   []string   // the values that only this side has; several: it varies within the side
+	also   []string   // differences that are a mere consequence of this one
+	gone   bool       // itself a consequence: told with another one
+	steady *[2]string // varies between cells only, not within one: the values of a cell in which it differs
 	weight float64
 	why    string
 }
@@ -106,6 +107,54 @@ func (d *difference) right() string { return d.b[0] }
 
 // constant says that the fact has one value on each side.
 func (d *difference) constant() bool { return len(d.a) == 1 && len(d.b) == 1 }
+
+// values of the difference where it has one on each side.
+func (d *difference) values() (a, b string, ok bool) {
+	switch {
+	case d.constant():
+		return d.left(), d.right(), true
+	case d.steady != nil:
+		return d.steady[0], d.steady[1], true
+	}
+	return "", "", false
+}
+
+// cellRuns are the runs that two sides have of one cell.
+type cellRuns struct{ a, b []record.RunData }
+
+// steadyIn looks whether facts that have several values on a side have one in each
+// cell: a file is pristine under the baseline and patched under the others, and
+// may still have been edited between the sides.
+func steadyIn(ds []*difference, cells []cellRuns) {
+	left, right := make([]map[factKey][]string, len(cells)), make([]map[factKey][]string, len(cells))
+	for i, c := range cells {
+		left[i], right[i] = sideFacts(c.a), sideFacts(c.b)
+	}
+	value := func(facts map[factKey][]string, k factKey) (string, bool) {
+		switch v := facts[k]; len(v) {
+		case 0:
+			return absent, true
+		case 1:
+			return v[0], true
+		}
+		return "", false
+	}
+	for _, d := range ds {
+		var example *[2]string
+		steady := true
+		for i := range cells {
+			a, okA := value(left[i], d.factKey)
+			b, okB := value(right[i], d.factKey)
+			steady = steady && okA && okB
+			if example == nil && okA && okB && a != b {
+				example = &[2]string{a, b}
+			}
+		}
+		if steady {
+			d.steady = example
+		}
+	}
+}
 
 // nothing are the ways in which programs say that a setting has no value.
 func nothing(v string) bool {
@@ -295,7 +344,7 @@ func foldPatchedFiles(ds []*difference) {
 		if d.group == "env" && strings.HasPrefix(d.key, profileSwitch) { // set where the patch is in
 			d.follow(patch)
 		}
-		if d.group == "code" && strings.HasPrefix(d.key, "file ") && d.constant() && ours(d.left()) && ours(d.right()) {
+		if d.group == "code" && strings.HasPrefix(d.key, "file ") && d.allOurs() {
 			d.follow(patch)
 		}
 	}
@@ -303,6 +352,11 @@ func foldPatchedFiles(ds []*difference) {
 
 // profileSwitch begins the variables that the built-in patches are switched by.
 const profileSwitch = "EAGLE3_PROFILE"
+
+func (d *difference) allOurs() bool {
+	other := func(v string) bool { return !ours(v) }
+	return !slices.ContainsFunc(d.a, other) && !slices.ContainsFunc(d.b, other)
+}
 
 // ours says that a file's content is known: pristine, or what patches made of it.
 func ours(hashAndVerdict string) bool {
@@ -341,7 +395,7 @@ func foldCode(ds []*difference) {
 			}
 		}
 		for _, d := range files {
-			if d.constant() && ours(d.left()) && ours(d.right()) {
+			if d.allOurs() {
 				d.follow(origin)
 			}
 		}

@@ -44,8 +44,16 @@ func (d Diff) Likely() []DifferenceLine {
 
 // Explain gives the differences between the provenance of the runs of two sides,
 // ranked by what is known to matter and by magnitude, nothing else.
-func Explain(a, b []record.RunData) Diff {
+func Explain(a, b []record.RunData) Diff { return explain([]cellRuns{{a, b}}) }
+
+// explain is Explain for sides of several cells.
+func explain(cells []cellRuns) Diff {
+	var a, b []record.RunData
+	for _, c := range cells {
+		a, b = append(a, c.a...), append(b, c.b...)
+	}
 	ds, unknown := compareFacts(a, b)
+	steadyIn(ds, cells)
 	out := Diff{Unknown: unknown, Facts: len(sideFacts(a))}
 	ds = fold(ds, a, b)
 	for _, d := range ds {
@@ -100,10 +108,10 @@ const (
 
 // magnitude is how large a difference is, from 0 to 1.
 func (d *difference) magnitude() float64 {
-	if !d.constant() {
+	a, b, ok := d.values()
+	if !ok {
 		return varying
 	}
-	a, b := d.left(), d.right()
 	if nothing(a) || nothing(b) {
 		if v := cmp.Or(strip(a), strip(b)); v == "false" || v == "False" || v == "0" || v == "auto" {
 			return toDefault

@@ -277,6 +277,30 @@ func TestExplain_VariesWithinASide(t *testing.T) {
 	}
 }
 
+// A file that is pristine under the baseline and patched under the other cells was
+// edited between two sweeps: the cause, although it varies within each.
+func TestDiffSides_VariesBetweenCellsOnly(t *testing.T) {
+	side := func(id, pristine, patched string) Side {
+		s := sitting(id, 3, 2, 1, 1, fact("host", "load_average", id))
+		for run, d := range s.View.Data {
+			content := patched + " patched"
+			if strings.HasPrefix(run, "r0") {
+				content = pristine + " pristine"
+			}
+			d.Provenance = append(slices.Clone(d.Provenance), fact("code", "file sglang/srt/speculative/eagle_worker.py", content))
+			s.View.Data[run] = d
+		}
+		return s
+	}
+	d := DiffSides(side("good", "1111", "2222"), side("later", "3333", "4444"))
+	if l := d.Lines[0]; l.Group != "code" || l.Weight < 0.9 || *l.A != "varies: 1111 pristine, 2222 patched" {
+		t.Errorf("%+v", d.Lines)
+	}
+	if d := DiffSides(side("good", "1111", "2222"), side("later", "1111", "2222")); len(d.Lines) != 1 {
+		t.Errorf("the same files: %+v", d.Lines)
+	}
+}
+
 // The command lines of several cells: what other differences say is taken out.
 func TestExplain_CommandLinesOfSeveralCells(t *testing.T) {
 	run := func(backend string, words ...string) record.RunData {
