@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,16 +58,31 @@ type held struct {
 	lost   context.CancelCauseFunc
 }
 
+// maxTakeOvers bounds how many sweeps that were killed one after another leave
+// their leases behind.
+const maxTakeOvers = 5
+
 // hold takes the leases on the patch sets and renews them until stop is called.
 // Whoever resumes the sweep has them at once. When one is lost, the context
-// ends. Errors: *server.HeldError when another sweep is going on.
+// ends. A sweep whose controller has ended gives way, see takeOver. Errors:
+// *server.HeldError when another sweep is going on.
 func (x *execution) hold(ctx context.Context, owner server.Owner) (context.Context, *held, error) {
 	h := &held{x: x, owner: owner, ended: make(chan struct{})}
 	err := x.patiently(ctx, func() (err error) {
 		if h.names, err = x.patchLeases(ctx); err != nil {
 			return err
 		}
-		return x.host.Leases.Acquire(ctx, h.names, owner, x.deps.LeaseTTL)
+		for range maxTakeOvers {
+			err = x.host.Leases.Acquire(ctx, h.names, owner, x.deps.LeaseTTL)
+			var by *server.HeldError
+			if !errors.As(err, &by) {
+				return err
+			}
+			if done, failed := x.takeOver(ctx, by); failed != nil || !done {
+				return cmp.Or(failed, err)
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return nil, nil, err

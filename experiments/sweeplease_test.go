@@ -89,3 +89,45 @@ func TestExecute_LeasesGPUsByUUID(t *testing.T) {
 		}
 	}
 }
+
+// A sweep that was killed gives way at once when nothing of it runs, and not
+// before; whoever is not known to have ended never does.
+func TestExecute_AKilledSweepGivesWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		serverRuns, controllerLives bool
+		gives                       bool
+	}{
+		"nothing of it runs":            {false, false, true},
+		"its server runs":               {true, false, false},
+		"its controller may still live": {false, true, false},
+	} {
+		r := newRig(t)
+		p := r.plan(nil, "steps=2")
+		r.at(stepStart, record.EventDone)
+		if _, _, lived := r.execute(p); lived {
+			t.Fatal("not killed")
+		}
+		r.hook = nil
+		if !c.serverRuns {
+			for _, s := range r.w.servers {
+				s.phase = server.Exited
+			}
+		}
+		killed, d := r.sweep, r.deps()
+		d.ControllerGone = func(string) bool { return !c.controllerLives }
+		sum, err := Execute(context.Background(), d, p, nil)
+		var held *server.HeldError
+		var abandoned *AbandonedError
+		switch {
+		case c.gives:
+			if err != nil || sum.Done != 2 || len(sum.Notes) == 0 || !strings.Contains(sum.Notes[0], "specrun resume "+killed) {
+				t.Errorf("%s: %+v, %v", name, sum, err)
+			}
+			if again, err := Resume(context.Background(), r.deps(), killed, ResumeOptions{}); err != nil || again.Done != 2 {
+				t.Errorf("%s: the killed one later: %+v, %v", name, again, err)
+			}
+		case !errors.As(err, &held) || errors.As(err, &abandoned) != c.serverRuns || sum.Launches != 0:
+			t.Errorf("%s: %+v, %v", name, sum, err)
+		}
+	}
+}

@@ -19,6 +19,11 @@ func TestLease_OneHolderUntilReleased(t *testing.T) {
 	if err := AcquireLease(t.Context(), b.h, b.state, names, a, time.Minute); err != nil {
 		t.Errorf("the same launch again: %v", err)
 	}
+	// Another controller that goes on with the launch is who is named from then on.
+	a.Controller = "me@laptop pid 2"
+	if err := AcquireLease(t.Context(), b.h, b.state, names, a, time.Minute); err != nil {
+		t.Errorf("the same launch by another controller: %v", err)
+	}
 	other := Owner{Launch: "lb", Controller: "you@desk"}
 	err := AcquireLease(t.Context(), b.h, b.state, []string{"port-30001", "gpu-all"}, other, time.Minute)
 	var held *HeldError

@@ -65,7 +65,9 @@ acquire() {
 				return 0
 			fi
 			if [ "$verdict" = ours ]; then
-				put "$locks/$name/lock.$g/expires" "$((now + TTL))" || exit 1
+				# Who goes on with it is asked from now on.
+				put "$locks/$name/lock.$g/controller" "$CONTROLLER" &&
+					put "$locks/$name/lock.$g/expires" "$((now + TTL))" || exit 1
 				break
 			fi
 			if claim "$name" "$g"; then break; fi

@@ -1,0 +1,75 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+
+	"specrun/deploy/server"
+	"specrun/experiments/record"
+)
+
+// AbandonedError says that a lease is held for a sweep whose controller has
+// ended while its server still runs.
+type AbandonedError struct {
+	Held    *server.HeldError
+	SweepID string
+}
+
+func (e *AbandonedError) Error() string {
+	return e.Held.Error() + "; that specrun has ended, and its server still runs"
+}
+
+func (e *AbandonedError) Unwrap() error { return e.Held }
+
+// Hint says how to get on.
+func (e *AbandonedError) Hint() string {
+	return "specrun resume " + e.SweepID + " goes on with it"
+}
+
+// takeOver releases the leases of the sweep that holds one, when its controller
+// is known to have ended and nothing of it runs on the host any more: they would
+// end by themselves, only later. done says that it did. Of a sweep that this
+// store does not know nothing is known, so its leases stay. Errors are
+// *AbandonedError, or those of the host.
+func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done bool, err error) {
+	dead := held.Lease.Owner.Launch
+	if held.Lease.Alive || dead == "" || dead == x.sweepID || !x.deps.ControllerGone(held.Lease.Owner.Controller) {
+		return false, nil
+	}
+	view, err := x.deps.Recorder.View(ctx, dead)
+	if err != nil || view.Sweep.ID != dead {
+		return false, ctx.Err() // another store's, or there is no store: a server by hand
+	}
+	events := map[string][]record.Event{}
+	for _, e := range view.Events {
+		events[e.LaunchID] = append(events[e.LaunchID], e)
+	}
+	release := map[string][]string{dead: {held.Lease.Name}}
+	for _, l := range view.Launches {
+		if l.State != record.LaunchActive && l.State != record.LaunchPlanned {
+			continue
+		}
+		st, err := x.host.Server.Look(ctx, l.ID)
+		if err != nil {
+			return false, err
+		}
+		if st.Phase == server.Running {
+			return false, &AbandonedError{Held: held, SweepID: dead}
+		}
+		j, err := readJournal(events[l.ID])
+		if err != nil {
+			return false, err
+		}
+		if j.lease != nil {
+			release[l.ID] = j.lease.Names
+		}
+	}
+	for _, owner := range sortedKeys(release) {
+		if err := x.host.Leases.Release(ctx, release[owner], server.Owner{Launch: owner}); err != nil {
+			return false, err
+		}
+	}
+	x.note(fmt.Sprintf("took %s over from sweep %s, whose specrun has ended and whose server does not run; specrun resume %s goes on with that one",
+		x.plan.Host.Name, dead, dead))
+	return true, nil
+}
