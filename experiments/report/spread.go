@@ -39,7 +39,7 @@ func (s *Summary) spread() {
 		}
 		seen := map[int]bool{}
 		for _, name := range []string{s.Objective, compared[0], "cycle_total"} {
-			ls := row.launches[name]
+			ls := s.still(row, name)
 			for _, at := range stats.Outliers(valuesOf(ls)) {
 				others := slices.Delete(slices.Clone(valuesOf(ls)), at, at+1)
 				off := ls[at].Value/stats.Median(others) - 1
@@ -53,8 +53,17 @@ func (s *Summary) spread() {
 	}
 }
 
-// outlierNotes names them. What one metric shows of a round in several cells is
-// the round's.
+// still are the launches of a row, less what the baseline's drift makes of them;
+// none where that is not known. The rounds after a move are no outliers.
+func (s *Summary) still(row *CellRow, metric string) []stats.Launch {
+	if s.baselineMoved(row) == "" {
+		return row.launches[metric]
+	}
+	ls, _, _ := stats.Normalize(row.launches[metric], s.baselineOf(row).launches[metric])
+	return ls
+}
+
+// outlierNotes names them.
 func (s *Summary) outlierNotes() []string {
 	var out []string
 	for _, row := range s.Cells {

@@ -119,7 +119,8 @@ func valueText(ms map[string]MetricValue, metric string, marks map[string]bool) 
 	}
 	marks["±"] = true
 	half := math.Max(*m.Hi/m.Median-1, 1-*m.Lo/m.Median)
-	if half == 0 {
+	const least = 0.00005 // which still rounds to something
+	if half < least {
 		return t + " ±0%"
 	}
 	return t + " ±" + strings.ReplaceAll(percent(half), " ", "")
