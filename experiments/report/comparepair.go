@@ -1,0 +1,235 @@
+package report
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"specrun/experiments/record"
+	"specrun/experiments/stats"
+)
+
+// paired is a cell of both sides in numbers.
+type paired struct {
+	pair
+	left, right  []record.RunData
+	rowA, rowB   CellRow
+	flags        []string
+	sources      bySource
+	positions    stats.Positions
+	tokA, tokB   float64 // output tokens of a request, as the positions tell
+	shapesDiffer bool    // other steps: a cycle is other work
+	hostA        string
+}
+
+// pair reduces the runs of a cell to what both sides have in common.
+func (c *Comparison) pair(p pair) *paired {
+	r := &paired{pair: p}
+	r.left, r.right = c.A.done(p.a), c.B.done(p.b)
+	var samples [][]record.Sample
+	for _, d := range slices.Concat(r.left, r.right) {
+		samples = append(samples, d.Samples)
+	}
+	r.positions = stats.CommonPositions(samples...)
+	r.tokA, r.tokB = requestTokens(r.left), requestTokens(r.right)
+	r.sources = commonSources(r.left, r.right)
+	r.rowA, r.rowB = c.A.row(p.a, r.positions, r.sources), c.B.row(p.b, r.positions, r.sources)
+	r.shapesDiffer = steps(p.a, c.A.runsOf(p.a), c.A.View.Data) != steps(p.b, c.B.runsOf(p.b), c.B.View.Data) && c.A.Kind != SideFile && c.B.Kind != SideFile
+	hosts := c.A.hosts(p.a)
+	if len(hosts) > 0 {
+		r.hostA = hosts[0]
+	}
+	_, totalA := r.rowA.Metrics["cycle_total"]
+	_, totalB := r.rowB.Metrics["cycle_total"]
+	r.flags = flagsOf(r.left, r.right, hosts, c.B.hosts(p.b), totalA && totalB)
+	for _, f := range r.flags {
+		c.flag(f)
+	}
+	return r
+}
+
+// done are the runs of a cell that have numbers.
+func (s *Side) done(cell record.Cell) (out []record.RunData) {
+	for _, r := range s.runsOf(cell) {
+		if r.State == record.RunDone {
+			out = append(out, s.View.Data[r.ID])
+		}
+	}
+	return out
+}
+
+// bySource are the sources of each metric that both sides of a pair have.
+type bySource map[string]map[string]bool
+
+// commonSources finds what both sides have of each metric, so that a number of the
+// profiler is never compared with one of the client.
+func commonSources(a, b []record.RunData) bySource {
+	of := func(runs []record.RunData) bySource {
+		out := bySource{}
+		for _, d := range runs {
+			for _, m := range d.Metrics {
+				if out[m.Name] == nil {
+					out[m.Name] = map[string]bool{}
+				}
+				out[m.Name][m.Source] = true
+			}
+		}
+		return out
+	}
+	left, right := of(a), of(b)
+	for name, sources := range left {
+		maps.DeleteFunc(sources, func(source string, _ bool) bool { return !right[name][source] })
+	}
+	return left
+}
+
+// mixed says that a metric has no source in common, nil being no pair.
+func (s bySource) mixed(name string) bool { return s != nil && len(s[name]) == 0 }
+
+func (s bySource) keep(ms []record.Metric) []record.Metric {
+	if s == nil {
+		return ms
+	}
+	return slices.DeleteFunc(slices.Clone(ms), func(m record.Metric) bool { return !s.mixed(m.Name) && !s[m.Name][m.Source] })
+}
+
+// row is a cell in numbers, over the positions that all runs of a comparison have
+// and from sources that both sides have. Where the positions are not the whole
+// run, metrics that cannot be had for them are left out.
+func (s *Side) row(cell record.Cell, p stats.Positions, common bySource) CellRow {
+	slotOf := map[string]record.Slot{}
+	for _, sl := range s.View.Slots {
+		slotOf[sl.ID] = sl
+	}
+	runs, data := s.runsOf(cell), map[string]record.RunData{}
+	for _, r := range runs {
+		d := s.View.Data[r.ID]
+		if p.Unequal {
+			d.Metrics = overPositions(d, p)
+		}
+		data[r.ID] = record.RunData{Metrics: common.keep(d.Metrics)}
+	}
+	row := CellRow{Params: cell.Params, Baseline: cell.Baseline, cell: cell}
+	row.fill(runs, slotOf, data)
+	return row
+}
+
+// ofLength are the metrics that depend on how long the outputs are.
+func ofLength(name string) bool {
+	for _, prefix := range []string{"cycle_", "tpot", "output_throughput", "total_throughput", "steady_throughput", "request_", "duration", "itl", "gen_throughput", "profiler_throughput", "e2e"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func overPositions(d record.RunData, p stats.Positions) []record.Metric {
+	values := p.Reduce(d.Samples, d.Metrics)
+	var out []record.Metric
+	for _, m := range d.Metrics {
+		if v, ok := values[m.Name]; ok {
+			delete(values, m.Name) // one source: the one that Reduce took
+			m.Value = v
+			out = append(out, m)
+		} else if !ofLength(m.Name) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// requestTokens is how many tokens the outputs of runs have on average; 0 when
+// that is not known.
+func requestTokens(runs []record.RunData) float64 {
+	var all []float64
+	for _, d := range runs {
+		if p := stats.CommonPositions(d.Samples); len(p.Tokens) > 0 {
+			all = append(all, float64(p.Most)/float64(len(p.Tokens)))
+			continue
+		}
+		total, completed := 0.0, 0.0
+		for _, m := range d.Metrics {
+			switch m.Name {
+			case "total_output_tokens":
+				total = m.Value
+			case "completed":
+				completed = m.Value
+			}
+		}
+		if total > 0 && completed > 0 {
+			all = append(all, total/completed)
+		}
+	}
+	if m := stats.Median(all); m > 0 {
+		return m
+	}
+	return 0
+}
+
+// normalised adds the metrics that a baseline has too, each launch divided by the
+// baseline of its round: what is left when the host was faster or slower.
+func (c *Comparison) normalised(r *paired, o CompareOptions) {
+	if r.a.Baseline || r.b.Baseline {
+		return
+	}
+	base := [2]*record.Cell{c.A.baseline(r.a), c.B.baseline(r.b)}
+	if base[0] == nil || base[1] == nil {
+		c.note("%s: no baseline on both sides to normalise by", r.name)
+		return
+	}
+	for _, name := range c.metrics(r, o.Metrics) {
+		if name != "output_throughput" && name != "tpot" && name != "tpot_mean" {
+			continue // a baseline has none, or it means something else there
+		}
+		var relative [2][]stats.Launch
+		for i, s := range []*Side{&c.A, &c.B} {
+			cell := r.rowA.launches[name]
+			if i == 1 {
+				cell = r.rowB.launches[name]
+			}
+			whole := s.whole()
+			relative[i] = perBaseline(cell, whole.row(*base[i], stats.Positions{}, nil).launches[name])
+		}
+		if len(relative[0]) == 0 || len(relative[1]) == 0 {
+			continue
+		}
+		l := c.compareLaunches(r, name, relative[0], relative[1], o)
+		l.Metric, l.Unit = name+"_per_baseline", "x"
+		l.A, l.B = launchesValue(relative[0]), launchesValue(relative[1])
+		c.Lines = append(c.Lines, l)
+	}
+}
+
+// perBaseline divides each launch by the baseline of its round.
+func perBaseline(cell, base []stats.Launch) []stats.Launch {
+	normal, _, ok := stats.Normalize(cell, base)
+	if !ok {
+		return nil
+	}
+	logs := 0.0
+	for _, l := range base {
+		logs += math.Log(l.Value)
+	}
+	mean := math.Exp(logs / float64(len(base)))
+	for i := range normal {
+		normal[i].Value /= mean
+	}
+	return normal
+}
+
+func launchesValue(ls []stats.Launch) SideValue {
+	values := make([]float64, len(ls))
+	for i, l := range ls {
+		values[i] = l.Value
+	}
+	return sideValue(metricValue("x", stats.Summarize(values)))
+}
+
+// whole is the side with all cells and runs of its sweep.
+func (s *Side) whole() *Side {
+	w := *s
+	w.Cells, w.Run = nil, ""
+	return &w
+}
