@@ -13,4 +13,12 @@
 //
 //	r := report.Summarize(view, report.Options{Advice: trust.Advice, CellLabels: trust.AssessCell})
 //	err := r.WriteTable(os.Stdout)
+//
+// Compare says of two sides (runs, cells, sweeps or files) whether b differs from
+// a, after it has refused unlike work; DiffSides ranks what differs in their
+// provenance by one table of what is known to matter, in causes.go:
+//
+//	c, err := report.Compare(a, b, report.CompareOptions{Limit: 0.03})
+//	err = c.WriteText(os.Stdout, report.Options{})
+//	err = c.Regression() // *RegressionError
 package report
