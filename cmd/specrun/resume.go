@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -64,12 +65,12 @@ func (a *app) watchStored(ctx context.Context, results *store.Store, id string) 
 	if err != nil {
 		return nil, err
 	}
-	w := a.newWatch(nil, false)
-	cells := make([]experiments.Cell, len(view.Cells))
-	for i, c := range view.Cells {
-		cells[i] = experiments.Cell{Ord: c.Ord, Params: c.Params, Baseline: c.Baseline}
+	plan, err := experiments.DecodePlan(view.Sweep.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("resume %s: %w", id, err)
 	}
-	w.names = namesIn(cells)
+	w := a.newWatch(nil, false)
+	w.names = namesIn(plan.All())
 	return w, nil
 }
 
