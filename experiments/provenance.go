@@ -52,7 +52,15 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.list = append(f.list, a.facts.Launch...)
 	f.add("host", "name", a.x.plan.Host.Name)
 	b := cell.Bench
-	f.add("workload", "model", a.facts.Checked.Model)
+	// What requests call the model says nothing about it.
+	model := a.facts.Checked.Model
+	for _, m := range modelsOf(a.cfg) {
+		if m.What == "model" {
+			model = m.Path
+		}
+	}
+	f.add("workload", "model", model)
+	f.add("workload", "served_model", a.facts.Checked.Model)
 	f.add("workload", "driver", b.Driver)
 	f.add("workload", "where", b.Where)
 	f.add("workload", "endpoint", b.Endpoint)

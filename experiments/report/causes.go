@@ -132,7 +132,7 @@ var causes = sync.OnceValue(func() []rule {
 		{"host", re(`cache`), rare, "kernels compiled before, or not"},
 
 		// Workload.
-		{"workload", re(`^(outputs-|file$|note|thinned|warmup-)`), innocent, "a result, not a cause"},
+		{"workload", re(`^(outputs-|file$|note|thinned|warmup-|served-model)`), innocent, "a result or a name, not a cause"},
 		{"workload", re(`fingerprint|^model|^draft`), 0.95, "another model, or other weights of it"},
 		{"workload", re(`^(prompts.*|requests|concurrency|max-tokens|temperature|ignore-eos|seed|input-len|output-len|dataset)$`), strong, "other work was measured"},
 		{"workload", re(`^(driver|where|endpoint|tunnel)$`), possible, "measured from elsewhere, or by another client"},
