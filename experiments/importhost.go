@@ -135,6 +135,14 @@ func importScript(req ImportRequest) (remote.Script, error) {
 	for _, w := range marks.Openers {
 		fmt.Fprintf(&words, "%d %s\n", marks.Guard, w)
 	}
+	for i, group := range marks.Hints {
+		for _, w := range group {
+			fmt.Fprintf(&words, "h%d %s\n", i, w)
+		}
+	}
+	for _, w := range marks.Alive {
+		fmt.Fprintf(&words, "a %s\n", w)
+	}
 	vars := []remote.Var{{Name: "COUNT", Value: strconv.Itoa(len(req.Patterns))}, {Name: "PYTHON", Value: req.Python},
 		{Name: "PROGRAM", Value: importProgram}, {Name: "MARKERS", Value: string(markers)}, {Name: "KNOWN", Value: string(knownJSON)},
 		{Name: "WORDS", Value: words.String()}}

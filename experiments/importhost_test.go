@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -270,5 +271,36 @@ func TestImportHost_FailureOfTheReceiverEndsIt(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "specrun-import-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
+
+// Without Python more may travel, but nothing that counts is lost.
+func TestImportHost_AwkReadsTheSamplesAlike(t *testing.T) {
+	dir := t.TempDir()
+	all := samples(t)
+	names := slices.Sorted(maps.Keys(all))
+	idle := bytes.Repeat([]byte("INFO:     127.0.0.1:4000 - \"GET /health HTTP/1.1\" 200 OK, and nothing that tells anything\n"), 3200)
+	for i, n := range names {
+		if i%3 == 0 {
+			putFile(t, filepath.Join(dir, n), append(slices.Clone(idle), padding(all[n])...))
+		}
+	}
+	files, _ := readHost(t, importHosts(t)["dash with awk"], ImportRequest{Patterns: []string{dir + "/*.log"}})
+	rows := 0
+	for _, f := range files {
+		if f.Err != nil {
+			t.Errorf("%s: %v", f.Path, f.Err)
+			continue
+		}
+		if f.Rows {
+			rows++
+		}
+		want := ImportLocal(f.Path, nil)
+		if d := cmp.Diff(fmt.Sprint(want.Runs), fmt.Sprint(f.Runs)); d != "" || f.Content != want.Content {
+			t.Errorf("%s: content %v, here %v; %s", f.Path, f.Content, want.Content, d)
+		}
+	}
+	if rows < len(names)/5 {
+		t.Errorf("only %d files were filtered", rows)
 	}
 }

@@ -1,9 +1,9 @@
 # Finds files on the host and sends what of them can tell anything: see importlog.py for the stream. In:
-# COUNT patterns P0, P1, ...; PYTHON, or empty; PROGRAM, MARKERS, KNOWN for it; WORDS, lines of "AFTER word"
-# for hosts without Python. Behind remote.HostLib. Changes nothing.
+# COUNT patterns P0, P1, ...; PYTHON, or empty; PROGRAM, MARKERS, KNOWN for it; WORDS for
+# hosts without Python: lines of "AFTER word", "hGROUP word" and "a word", the fields of metrics.Markers. Behind remote.HostLib. Changes nothing.
 
-# found PATTERN sets the arguments of matched to the files that a pattern names: itself, when there is a file
-# of that name. Blanks, quotes and line breaks are parts of names; "~" and "~user" are home folders.
+# matches NUMBER PATTERN calls each for the files that a pattern names: itself, when there is a file of that
+# name; the others that the shell finds; an empty name when there is none. Blanks, quotes and line breaks are parts of names; "~" and "~user" are home folders.
 matches() {
 	expand "$2"
 	case $expanded in
@@ -108,8 +108,8 @@ rows() {
 	printf 'end %s %s %s\n' "${line%% *}" "$size" "$why"
 }
 
-# Keeps what importlog.py keeps, or more: WORDS has its markers. A line longer than the window's is held for
-# one line, because the last one always counts.
+# Keeps what importlog.py keeps, or more. Each line is held until the next one is there, because the last
+# one always counts.
 AWK='
 function flush_left() { if (left) { printf "s %.0f %.0f\n", left, lines; left = lines = 0 } }
 function take(line, last,   keep, i, n) {
@@ -124,18 +124,21 @@ function take(line, last,   keep, i, n) {
 			else if (after[i] > window) window = after[i]
 		}
 	if (line ~ /(stdout|stderr) P( |$)/ || index(line, "{\"log\":") && !index(line, "\\n\",\"stream\":\"")) { keep = 1; window = -1 }
-	if (!keep && armed && index(line, "\" 200 OK") && index(line, "\"POST ")) keep = 1
-	if (!keep && !hinted[1] && line ~ /sglang|Scheduler hit an exception|Init torch distributed begin|Load weight begin/) keep = hinted[1] = 1
-	if (!keep && !hinted[2] && line ~ /[vV]llm|vLLM|VLLM|EngineCore/) keep = hinted[2] = 1
+	if (!keep && armed && index(line, alive[1]) && index(line, alive[2])) keep = 1
+	for (i = 1; !keep && i <= hints; i++)
+		if (!hinted[group[i]] && index(line, hint[i])) keep = hinted[group[i]] = 1
 	if (keep) { flush_left(); printf "k %.0f\n%s\n", n, line }
 	else { left += n; lines++ }
 }
 BEGIN {
 	total = split(ENVIRON["WORDS"], all, "\n")
-	for (i = 1; i <= total; i++) if (all[i] != "") {
-		count++
-		after[count] = all[i] + 0
-		word[count] = substr(all[i], index(all[i], " ") + 1)
+	for (i = 1; i <= total; i++) {
+		cut = index(all[i], " ")
+		kind = substr(all[i], 1, cut - 1)
+		rest = substr(all[i], cut + 1)
+		if (kind == "a") alive[++signs] = rest
+		else if (kind ~ /^h/) { hint[++hints] = rest; group[hints] = kind }
+		else if (cut) { word[++count] = rest; after[count] = kind + 0 }
 	}
 }
 NR > 1 { take(before, 0) }
