@@ -39,6 +39,9 @@ func (s *Summary) quotable() string {
 			}
 		}
 		text += fmt.Sprintf("\nquotable: %s %s without profiling patches (%s)", number(m.Median, m.Unit), m.Unit, of)
+		if s.Best >= 0 && s.Cells[s.Best].equal != nil && s.Cells[s.Best].cell.Ord != row.quoteOf {
+			text += ", the best by whole outputs only"
+		}
 	}
 	return text
 }

@@ -217,13 +217,19 @@ func (s *Summary) verdict(order []int, caveat string) string {
 	next := &s.Cells[order[1]]
 	nm, _ := s.value(next)
 	fmt.Fprintf(&b, "; next is %s with %s", next.name, number(nm.Median, nm.Unit))
-	switch c := next.fromBest; {
+	c := next.fromBest
+	apart := effect(c.Ratio) + " apart"
+	const visible = 0.01
+	if math.Abs(math.Abs(math.Log(c.Ratio))-math.Abs(math.Log(m.Median/nm.Median))) > visible { // of means, beside medians
+		apart += " on average"
+	}
+	switch {
 	case c.Separable == nil:
 		b.WriteString(", not known to be worse after one launch (--rounds 3)")
 	case *c.Separable:
-		fmt.Fprintf(&b, ", separable: %s apart; smallest effect found 8 times in 10: %s", effect(c.Ratio), percent(c.MinEffect))
+		fmt.Fprintf(&b, ", separable: %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
 	default:
-		fmt.Fprintf(&b, ", not separable (~): %s apart; smallest effect found 8 times in 10: %s", effect(c.Ratio), percent(c.MinEffect))
+		fmt.Fprintf(&b, ", not separable (~): %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
 	}
 	return b.String()
 }
