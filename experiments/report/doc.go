@@ -5,7 +5,9 @@
 // Summarize makes of a sweep one row for each cell. A launch counts as one
 // value, the median of its runs; a row's number is the median of its launches
 // with the interval of package stats. Exactly one row is best, unless none can
-// be: the best median of the objective among the cells without a failed run.
+// be: the best median of the objective among the cells without a failed run. Where
+// outputs are not equally long, what ranks are the positions that all cells have;
+// ratios to the baseline rest on those that the two have, and are judged together.
 //
 // Every row marshals to the JSON line of its kind; WriteTable, WriteList and the
 // like write text that is the same on a terminal and in a pipe. Numbers come

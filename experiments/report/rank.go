@@ -3,125 +3,12 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"specrun/experiments/record"
 	"specrun/experiments/stats"
 )
-
-// compared are the metrics that a cell and the baseline both have and that mean
-// the same in both: a baseline has no cycle, and its accept length is 1 by
-// definition.
-var compared = [...]string{"output_throughput", "total_throughput", "request_throughput", "tpot", "tpot_mean", "tpot_median", "ttft_mean", "ttft_median"}
-
-// compare sets the ratios to the baseline, each over the positions that the cell
-// and its baseline both have.
-func (s *Summary) compare() {
-	ps, rows := map[string][]float64{}, map[string][]*CellRow{} // by metric
-	for i := range s.Cells {
-		row := &s.Cells[i]
-		base := s.baselineOf(row)
-		if base == nil || row.Baseline {
-			continue
-		}
-		p := s.common(row, base)
-		mine, theirs := s.over(row, p), s.over(base, p)
-		for _, name := range compared {
-			a, b := mine.launches[name], theirs.launches[name]
-			if len(a) == 0 || len(b) == 0 {
-				continue
-			}
-			c := s.versus(row, a, b, name)
-			if math.IsNaN(c.Ratio) {
-				continue
-			}
-			if row.VsBaseline == nil {
-				row.VsBaseline, row.Doubt = map[string]float64{}, map[string]Doubt{}
-			}
-			row.VsBaseline[name] = c.Ratio
-			row.Doubt[name] = Doubt{Lo: finite(c.Lo), Hi: finite(c.Hi), N: min(c.NA, c.NB), Paired: c.Paired,
-				Separable: c.Separable, P: finite(c.P), MinEffect: finite(c.MinEffect), Method: c.Method, TooFew: c.TooFew}
-			ps[name], rows[name] = append(ps[name], c.P), append(rows[name], row)
-		}
-	}
-	for name, all := range ps {
-		adjusted := stats.Holm(all)
-		judged := 0
-		for i, row := range rows[name] {
-			d := row.Doubt[name]
-			d.PHolm = finite(adjusted[i])
-			if d.Separable != nil && d.PHolm != nil {
-				separable := *d.PHolm < 1-stats.Confidence
-				d.Separable = &separable
-				judged++
-			}
-			row.Doubt[name] = d
-		}
-		if name == s.headline() {
-			s.holm = judged
-		}
-	}
-}
-
-// versus compares launches of a row with others of the sweep.
-func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
-	// A quotable row came after the rounds: it shares their numbers, not their time.
-	c := stats.CompareWith(a, b, stats.Options{Interleaved: s.plan.interleaved() && !row.Quotable, Noise: s.remembered(row, metric)})
-	if c.TooFew != "" {
-		why := c.TooFew
-		if n := s.remembered(row, metric); n != nil && min(len(a), len(b)) == 1 {
-			if least := n.MinEffect(plannable); !math.IsNaN(least) {
-				why += fmt.Sprintf("; --rounds %d would find %s", plannable, percent(least))
-			}
-		} else if min(len(a), len(b)) == 1 {
-			why += fmt.Sprintf("; --rounds %d", plannable)
-		}
-		if !slices.Contains(s.tooFew, why) && (metric == s.headline() || metric == s.Objective) {
-			s.tooFew = append(s.tooFew, why)
-		}
-	}
-	return c
-}
-
-// plannable is how many rounds are advised where one launch says nothing.
-const plannable = 3
-
-// remembered is the noise between launches on the host of a row, nil when there is
-// no memory.
-func (s *Summary) remembered(row *CellRow, metric string) *stats.Noise {
-	if s.options.Noise == nil {
-		return nil
-	}
-	for _, r := range s.runs[row.cell.ID] {
-		if r.State == record.RunDone {
-			return s.options.Noise(r.Host, metric)
-		}
-	}
-	return nil
-}
-
-// baselineOf finds the baseline that a cell compares with: one has as parameters
-// only those of the benchmark, and these must be equal.
-func (s *Summary) baselineOf(row *CellRow) *CellRow {
-	for i := range s.Cells {
-		base := &s.Cells[i]
-		if !base.Baseline {
-			continue
-		}
-		same := true
-		for name, v := range base.Params {
-			if other, ok := row.Params[name]; !ok || paramText(other) != paramText(v) {
-				same = false
-			}
-		}
-		if same {
-			return base
-		}
-	}
-	return nil
-}
 
 // lowestWins says which way an objective goes.
 func lowestWins(metric string) bool {
@@ -190,72 +77,6 @@ func (s *Summary) rank() {
 	}
 }
 
-// verdict says in a sentence which cell is best, how sure that is, and what
-// speaks against its numbers.
-func (s *Summary) verdict(order []int, caveat string) string {
-	best := &s.Cells[order[0]]
-	m, _ := s.value(best)
-	var b strings.Builder
-	others := slices.ContainsFunc(s.Cells, func(r CellRow) bool { return !r.Baseline && r.Runs > 0 })
-	if best.Baseline && others {
-		b.WriteString("speculation does not pay: ")
-	}
-	if but := s.doubts(best, caveat); but != "" {
-		fmt.Fprintf(&b, "best, but %s: %s with %s %s", but, best.name, number(m.Median, m.Unit), m.Unit)
-	} else {
-		fmt.Fprintf(&b, "best is %s with %s %s", best.name, number(m.Median, m.Unit), m.Unit)
-	}
-	if s.Objective != compared[0] {
-		fmt.Fprintf(&b, " %s", s.Objective)
-	}
-	if best.equal != nil {
-		b.WriteString(" over equal positions")
-	}
-	if len(order) == 1 {
-		return b.String() + ", and no other cell was ranked"
-	}
-	next := &s.Cells[order[1]]
-	nm, _ := s.value(next)
-	fmt.Fprintf(&b, "; next is %s with %s", next.name, number(nm.Median, nm.Unit))
-	c := next.fromBest
-	apart := effect(c.Ratio) + " apart"
-	const visible = 0.01
-	if math.Abs(math.Abs(math.Log(c.Ratio))-math.Abs(math.Log(m.Median/nm.Median))) > visible { // of means, beside medians
-		apart += " on average"
-	}
-	switch {
-	case c.Separable == nil:
-		b.WriteString(", not known to be worse after one launch (--rounds 3)")
-	case *c.Separable:
-		fmt.Fprintf(&b, ", separable: %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
-	default:
-		fmt.Fprintf(&b, ", not separable (~): %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
-	}
-	return b.String()
-}
-
-// doubting are the labels that say that a number itself may be wrong, the gravest
-// first; others only say what it is a number of.
-var doubting = [...]string{"disagree", "output-changed", "config-mismatch", "patch-unverified", "partial", "noisy", "throttled",
-	"shared-host", "jit", "cache-warm", "mixed-batch", "short"}
-
-// doubts says what speaks against the numbers of a row, "" when nothing does.
-func (s *Summary) doubts(row *CellRow, caveat string) string {
-	var parts []string
-	for _, name := range doubting {
-		if slices.Contains(row.Labels, name) {
-			parts = append(parts, name)
-		}
-	}
-	if caveat != "" {
-		parts = append(parts, caveat)
-	}
-	if len(parts) == 0 && row.failedCheck != "" {
-		return "check " + row.failedCheck + " failed"
-	}
-	return strings.Join(parts, " and ")
-}
-
 // steps gives the speculative steps of a cell as text: cycles of equal steps do
 // equal work. It is what the server was started with, else the parameter.
 func steps(c record.Cell, runs []record.Run, data map[string]record.RunData) string {
@@ -270,14 +91,4 @@ func steps(c record.Cell, runs []record.Run, data map[string]record.RunData) str
 		return paramText(v)
 	}
 	return ""
-}
-
-// effect is how far a ratio is from 1, whichever side is the larger.
-func effect(ratio float64) string { return percent(math.Max(ratio, 1/ratio) - 1) }
-
-func finite(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
 }

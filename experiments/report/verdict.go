@@ -1,0 +1,84 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// verdict says in a sentence which cell is best, how sure that is, and what
+// speaks against its numbers.
+func (s *Summary) verdict(order []int, caveat string) string {
+	best := &s.Cells[order[0]]
+	m, _ := s.value(best)
+	var b strings.Builder
+	others := slices.ContainsFunc(s.Cells, func(r CellRow) bool { return !r.Baseline && r.Runs > 0 })
+	if best.Baseline && others {
+		b.WriteString("speculation does not pay: ")
+	}
+	if but := s.doubts(best, caveat); but != "" {
+		fmt.Fprintf(&b, "best, but %s: %s with %s %s", but, best.name, number(m.Median, m.Unit), m.Unit)
+	} else {
+		fmt.Fprintf(&b, "best is %s with %s %s", best.name, number(m.Median, m.Unit), m.Unit)
+	}
+	if s.Objective != compared[0] {
+		fmt.Fprintf(&b, " %s", s.Objective)
+	}
+	if best.equal != nil {
+		b.WriteString(" over equal positions")
+	}
+	if len(order) == 1 {
+		return b.String() + ", and no other cell was ranked"
+	}
+	next := &s.Cells[order[1]]
+	nm, _ := s.value(next)
+	fmt.Fprintf(&b, "; next is %s with %s", next.name, number(nm.Median, nm.Unit))
+	c := next.fromBest
+	apart := effect(c.Ratio) + " apart"
+	const visible = 0.01
+	if math.Abs(math.Abs(math.Log(c.Ratio))-math.Abs(math.Log(m.Median/nm.Median))) > visible { // of means, beside medians
+		apart += " on average"
+	}
+	switch {
+	case c.Separable == nil:
+		b.WriteString(", not known to be worse after one launch (--rounds 3)")
+	case *c.Separable:
+		fmt.Fprintf(&b, ", separable: %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
+	default:
+		fmt.Fprintf(&b, ", not separable (~): %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
+	}
+	return b.String()
+}
+
+// doubting are the labels that say that a number itself may be wrong, the gravest
+// first; others only say what it is a number of.
+var doubting = [...]string{"disagree", "output-changed", "config-mismatch", "patch-unverified", "partial", "noisy", "throttled",
+	"shared-host", "jit", "cache-warm", "mixed-batch", "short"}
+
+// doubts says what speaks against the numbers of a row, "" when nothing does.
+func (s *Summary) doubts(row *CellRow, caveat string) string {
+	var parts []string
+	for _, name := range doubting {
+		if slices.Contains(row.Labels, name) {
+			parts = append(parts, name)
+		}
+	}
+	if caveat != "" {
+		parts = append(parts, caveat)
+	}
+	if len(parts) == 0 && row.failedCheck != "" {
+		return "check " + row.failedCheck + " failed"
+	}
+	return strings.Join(parts, " and ")
+}
+
+// effect is how far a ratio is from 1, whichever side is the larger.
+func effect(ratio float64) string { return percent(math.Max(ratio, 1/ratio) - 1) }
+
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

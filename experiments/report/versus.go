@@ -1,0 +1,121 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"specrun/experiments/stats"
+)
+
+// compared are the metrics that a cell and the baseline both have and that mean
+// the same in both: a baseline has no cycle, and its accept length is 1 by
+// definition.
+var compared = [...]string{"output_throughput", "total_throughput", "request_throughput", "tpot", "tpot_mean", "tpot_median", "ttft_mean", "ttft_median"}
+
+// compare sets the ratios to the baseline, each over the positions that the cell
+// and its baseline both have.
+func (s *Summary) compare() {
+	ps, rows := map[string][]float64{}, map[string][]*CellRow{} // by metric
+	for i := range s.Cells {
+		row := &s.Cells[i]
+		base := s.baselineOf(row)
+		if base == nil || row.Baseline {
+			continue
+		}
+		p := s.common(row, base)
+		mine, theirs := s.over(row, p), s.over(base, p)
+		for _, name := range compared {
+			a, b := mine.launches[name], theirs.launches[name]
+			if len(a) == 0 || len(b) == 0 {
+				continue
+			}
+			c := s.versus(row, a, b, name)
+			if math.IsNaN(c.Ratio) {
+				continue
+			}
+			if row.VsBaseline == nil {
+				row.VsBaseline, row.Doubt = map[string]float64{}, map[string]Doubt{}
+			}
+			row.VsBaseline[name] = c.Ratio
+			row.Doubt[name] = Doubt{Lo: finite(c.Lo), Hi: finite(c.Hi), N: min(c.NA, c.NB), Paired: c.Paired,
+				Separable: c.Separable, P: finite(c.P), MinEffect: finite(c.MinEffect), Method: c.Method, TooFew: c.TooFew}
+			ps[name], rows[name] = append(ps[name], c.P), append(rows[name], row)
+		}
+	}
+	for name, all := range ps {
+		adjusted := stats.Holm(all)
+		judged := 0
+		for i, row := range rows[name] {
+			d := row.Doubt[name]
+			d.PHolm = finite(adjusted[i])
+			if d.Separable != nil && d.PHolm != nil {
+				separable := *d.PHolm < 1-stats.Confidence
+				d.Separable = &separable
+				judged++
+			}
+			row.Doubt[name] = d
+		}
+		if name == s.headline() {
+			s.holm = judged
+		}
+	}
+}
+
+// versus compares launches of a row with others of the sweep.
+func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
+	// A quotable row came after the rounds: it shares their numbers, not their time.
+	c := stats.CompareWith(a, b, stats.Options{Interleaved: s.plan.interleaved() && !row.Quotable, Noise: s.remembered(row, metric)})
+	if c.TooFew != "" {
+		why := c.TooFew
+		if n := s.remembered(row, metric); n != nil && min(len(a), len(b)) == 1 {
+			if least := n.MinEffect(plannable); !math.IsNaN(least) {
+				why += fmt.Sprintf("; --rounds %d would find %s", plannable, percent(least))
+			}
+		} else if min(len(a), len(b)) == 1 {
+			why += fmt.Sprintf("; --rounds %d", plannable)
+		}
+		if !slices.Contains(s.tooFew, why) && (metric == s.headline() || metric == s.Objective) {
+			s.tooFew = append(s.tooFew, why)
+		}
+	}
+	return c
+}
+
+// plannable is how many rounds are advised where one launch says nothing.
+const plannable = 3
+
+// remembered is the noise between launches on the host of a row, nil when there is
+// no memory.
+func (s *Summary) remembered(row *CellRow, metric string) *stats.Noise {
+	if s.options.Noise == nil {
+		return nil
+	}
+	for _, r := range s.runs[row.cell.ID] {
+		if r.State == record.RunDone {
+			return s.options.Noise(r.Host, metric)
+		}
+	}
+	return nil
+}
+
+// baselineOf finds the baseline that a cell compares with: one has as parameters
+// only those of the benchmark, and these must be equal.
+func (s *Summary) baselineOf(row *CellRow) *CellRow {
+	for i := range s.Cells {
+		base := &s.Cells[i]
+		if !base.Baseline {
+			continue
+		}
+		same := true
+		for name, v := range base.Params {
+			if other, ok := row.Params[name]; !ok || paramText(other) != paramText(v) {
+				same = false
+			}
+		}
+		if same {
+			return base
+		}
+	}
+	return nil
+}
