@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"specrun/experiments/record"
 	"specrun/experiments/stats"
 )
 
