@@ -132,18 +132,18 @@ func TestDecision_NoiseCountsWhereEnoughWouldHaveBeenFound(t *testing.T) {
 	}{
 		{1.015, 0.02, "steps=2 best; steps=1 1.5 % behind, not more than noise: take steps=1"},
 		{1.015, 0.001, "steps=2 best; none within 1 %: take steps=2"},
-		{1.05, 0.08, "steps=2 best; none within 1 %: take steps=2"}, // so noisy that it would have found nothing
+		{1.05, 0.08, "steps=2 best; none within 1 %: take steps=2, or find out by more rounds whether steps=1 is as good"}, // so noisy that it would have found nothing
 		{1.005, 0.001, "steps=2 best; steps=1 within 1 %: take steps=1"},
 	} {
 		s := sweep(c.apart, c.noise)
 		if got := Decision(s); got != c.want {
 			t.Errorf("%v apart, noise %v: %q, want %q (%s)", c.apart, c.noise, got, c.want, s.Verdict)
 		}
-		if advises := strings.HasSuffix(strings.TrimSpace(table(t, s)), "take steps=1"); advises != strings.HasSuffix(c.want, "=1") {
+		if advises := strings.HasSuffix(strings.TrimSpace(table(t, s)), "take steps=1"); advises != strings.HasSuffix(c.want, "take steps=1") {
 			t.Errorf("%v: last sentence of\n%s", c, table(t, s))
 		}
 		take := s.Decide()
-		if take.Text != c.want || take.Best["steps"] != int64(2) || !strings.HasSuffix(c.want, "steps="+fmt.Sprint(take.Take["steps"])) {
+		if take.Text != c.want || take.Best["steps"] != int64(2) || !strings.Contains(c.want, "take steps="+fmt.Sprint(take.Take["steps"])) {
 			t.Errorf("%+v", take)
 		}
 	}

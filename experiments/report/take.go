@@ -27,7 +27,11 @@ func Decision(s *Summary) string {
 	case s.ranked < 2:
 		return ""
 	case len(near) == 0 && len(blurred) == 0:
-		return fmt.Sprintf("%s best; none within 1 %%: take %s", best.name, best.name)
+		text := fmt.Sprintf("%s best; none within 1 %%: take %s", best.name, best.name)
+		if open := s.open(); len(open) > 0 {
+			text += fmt.Sprintf(", or find out by more rounds whether %s is as good", cellsText(names(open)))
+		}
+		return text
 	case len(blurred) == 0:
 		return fmt.Sprintf("%s best; %s within 1 %%: take %s", best.name, cellsText(names(near)), take.name)
 	}
@@ -92,6 +96,16 @@ func (s *Summary) rivals() (near, blurred []*CellRow) {
 		}
 	}
 	return near, blurred
+}
+
+// open are the rows that too noisy a comparison could not tell from the best.
+func (s *Summary) open() (rows []*CellRow) {
+	for i := range s.Cells {
+		if c := s.Cells[i].fromBest; c.Separable != nil && !*c.Separable && !(c.MinEffect <= noiseWorth) {
+			rows = append(rows, &s.Cells[i])
+		}
+	}
+	return rows
 }
 
 // advises says that the decision is more than that the best is best.

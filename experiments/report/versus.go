@@ -12,7 +12,8 @@ import (
 // compared are the metrics that a cell and the baseline both have and that mean
 // the same in both: a baseline has no cycle, and its accept length is 1 by
 // definition.
-var compared = [...]string{"output_throughput", "total_throughput", "request_throughput", "tpot", "tpot_mean", "tpot_median", "ttft_mean", "ttft_median"}
+var compared = [...]string{"output_throughput", "total_throughput", "request_throughput", "tpot", "tpot_mean", "tpot_median", "ttft_mean", "ttft_median",
+	"steady_throughput"}
 
 // compare sets the ratios to the baseline, each over the positions that the cell
 // and its baseline both have.
@@ -67,16 +68,15 @@ func (s *Summary) compare() {
 func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
 	// A quotable row came after the rounds: it shares their numbers, not their time.
 	c := stats.CompareWith(a, b, stats.Options{Interleaved: s.plan.interleaved() && !row.Quotable, Noise: s.remembered(row, metric)})
-	if c.TooFew != "" {
+	if c.TooFew != "" && (metric == s.headline() || metric == s.Objective) {
 		why := c.TooFew
-		if n := s.remembered(row, metric); n != nil && min(len(a), len(b)) == 1 {
-			if least := n.MinEffect(plannable); !math.IsNaN(least) {
-				why += fmt.Sprintf("; --rounds %d would find %s", plannable, percent(least))
-			}
-		} else if min(len(a), len(b)) == 1 {
+		if min(len(a), len(b)) == 1 {
 			why += fmt.Sprintf("; --rounds %d", plannable)
+			if least := s.remembered(row, metric).MinEffect(plannable); !math.IsNaN(least) {
+				why += " would find " + percent(least)
+			}
 		}
-		if !slices.Contains(s.tooFew, why) && (metric == s.headline() || metric == s.Objective) {
+		if !slices.Contains(s.tooFew, why) {
 			s.tooFew = append(s.tooFew, why)
 		}
 	}
