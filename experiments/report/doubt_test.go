@@ -159,3 +159,26 @@ func TestTable_ReasonsOfALabelAreNotMixed(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// A check that fails everywhere is told once, and not again where a label has it.
+func TestTable_FailedChecksAreToldOnce(t *testing.T) {
+	b := newBuilder(4, 1, "grid").rounds(1)
+	for cell, why := range map[int]string{1: "4.7 % apart", 2: "5.1 % apart"} {
+		id := fmt.Sprint("r", cell, "-0")
+		d := b.v.Data[id]
+		d.Labels = append(d.Labels, record.Label{Name: "short", Reason: "49 cycles counted"})
+		d.Checks = []record.TrustCheck{{Name: "tpot-against-cycle", Outcome: record.Fail, Explanation: why},
+			{Name: "enough-cycles", Outcome: record.Fail, Explanation: "49 decode cycles counted, 100 wanted"}}
+		b.v.Data[id] = d
+	}
+	d := b.v.Data["r3-0"] // without the label
+	d.Checks = []record.TrustCheck{{Name: "enough-cycles", Outcome: record.Fail, Explanation: "49 decode cycles counted, 100 wanted"}}
+	b.v.Data["r3-0"] = d
+	got := table(t, Summarize(b.v, options()))
+	for _, want := range []string{"  check failed: steps=1: tpot-against-cycle: 4.7 % apart (also steps=2)\n",
+		"  check failed: steps=3: enough-cycles: 49 decode cycles counted, 100 wanted\n", "  short: 49 cycles counted (steps=1..2)\n"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}

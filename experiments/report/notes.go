@@ -38,10 +38,27 @@ func (s *Summary) note(row *CellRow) {
 				}
 				failedChecks[c.Name] = true
 				row.failedCheck = cmp.Or(row.failedCheck, c.Name)
-				s.checks = append(s.checks, fmt.Sprintf("%s: %s: %s", row.name, c.Name, c.Explanation))
+				s.check(row, c)
 			}
 		}
 	}
+}
+
+// toldBy are the labels that say already what a failed check says, in numbers.
+var toldBy = map[string]string{"enough-cycles": "short", "requests-completed": "partial", "cache-hits": "cache-warm", "nothing-compiled": "jit",
+	"clocks": "throttled", "effective-configuration": "config-mismatch", "speculation-as-asked": "config-mismatch", "patch-live": "patch-unverified"}
+
+// check notes a failed check of a row, once for all rows.
+func (s *Summary) check(row *CellRow, c record.TrustCheck) {
+	if label, ok := toldBy[c.Name]; ok && slices.Contains(row.Labels, label) {
+		return
+	}
+	i := slices.IndexFunc(s.checks, func(n checkNote) bool { return n.name == c.Name })
+	if i < 0 {
+		s.checks = append(s.checks, checkNote{name: c.Name, explanation: c.Explanation})
+		i = len(s.checks) - 1
+	}
+	s.checks[i].cells = append(s.checks[i].cells, row.name)
 }
 
 // label gives a row a label, whose reason is shown once for all rows.
@@ -134,7 +151,11 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		}
 	}
 	for _, c := range s.checks {
-		note("check failed: %s", plain(c))
+		text := fmt.Sprintf("check failed: %s: %s: %s", c.cells[0], c.name, plain(c.explanation))
+		if others := c.cells[1:]; len(others) > 0 {
+			text += " (also " + cellsText(others) + ")"
+		}
+		note("%s", text)
 	}
 	for _, f := range s.failed {
 		note("failed: %s round %d repeat %d (specrun show %s): %s: %s", f.cell, f.at.Round+1, f.at.Repeat+1, f.run.ID, f.run.Class, firstLine(f.run.Reason))

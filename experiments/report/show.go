@@ -197,7 +197,7 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	for _, s := range []struct {
 		title string
 		g     grid
-	}{{"failed checks", bad}, {"labels", labels}, {"metrics", metrics}, {"by batch size", batchSection(v.Data)}, {"how it was measured", measured}, {"checks", checks}} {
+	}{{"failed checks", bad}, {"labels", labels}, {"how it was measured", measured}, {"metrics", metrics}, {"by batch size", batchSection(v.Data)}, {"checks", checks}} {
 		if err := section(s.title, s.g); err != nil {
 			return err
 		}

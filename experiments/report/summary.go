@@ -40,7 +40,7 @@ type Summary struct {
 
 	failed  []failure
 	labels  []labelNote
-	checks  []string
+	checks  []checkNote
 	remarks []string // about the comparison as a whole
 	tooFew  []string // why a ? is unknown
 	holm    int      // comparisons in vs baseline that were judged together
@@ -115,6 +115,12 @@ type failure struct {
 	run  record.Run
 	cell string
 	at   record.Slot
+}
+
+// checkNote is a check that failed: how in the first cell, and where else.
+type checkNote struct {
+	name, explanation string
+	cells             []string
 }
 
 type labelNote struct {
