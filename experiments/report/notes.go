@@ -107,7 +107,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if least, ok := s.leastEffect(); ok {
 		together := ""
 		if s.holm > 1 {
-			together = fmt.Sprintf(", Holm over %d cells", s.holm)
+			together = fmt.Sprintf(", %d cells judged together (Holm)", s.holm)
 		}
 		note("vs baseline: ratio of %s%s; smallest effect found 8 times in 10: %s", head(s.headline()), together, least)
 	}
