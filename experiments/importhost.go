@@ -213,18 +213,23 @@ func (s *importStream) read() error {
 		}
 		f, err := s.file(w)
 		if err != nil {
-			return fmt.Errorf("%s: import: %w", s.host, err)
+			return errors.Join(fmt.Errorf("%s: import: %w", s.host, err), s.discard())
 		}
 		f.Transferred, f.Filter = s.n-before, s.filter
-		err = s.each(f)
-		if s.kept != "" {
-			err = errors.Join(err, os.Remove(s.kept))
-			s.kept = ""
-		}
-		if err != nil {
+		if err := errors.Join(s.each(f), s.discard()); err != nil {
 			return err
 		}
 	}
+}
+
+// discard removes the text of the file in turn.
+func (s *importStream) discard() error {
+	if s.kept == "" {
+		return nil
+	}
+	path := s.kept
+	s.kept = ""
+	return os.Remove(path)
 }
 
 // file reads what follows the first line of one file.
@@ -307,10 +312,7 @@ func (s *importStream) member(f *ImportFile) (sum string, n int64, err error) {
 	path := s.kept
 	f.Open = func() (io.ReadCloser, error) { return os.Open(path) }
 	defer func() {
-		if err = errors.Join(err, kept.Close()); err != nil {
-			err = errors.Join(err, os.Remove(path))
-			s.kept = ""
-		}
+		err = errors.Join(err, kept.Close())
 	}()
 	hash := sha256.New()
 	var log io.Reader = io.TeeReader(z, io.MultiWriter(kept, hash))

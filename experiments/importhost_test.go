@@ -261,7 +261,8 @@ func TestImportHost_KnownContentDoesNotTravelAndGrowthIsSeen(t *testing.T) {
 }
 
 func TestImportHost_FailureOfTheReceiverEndsIt(t *testing.T) {
-	file := putFile(t, filepath.Join(t.TempDir(), "server.log"), serverLog(60000, 1))
+	t.Setenv("TMPDIR", t.TempDir())
+	file := putFile(t, filepath.Join(t.TempDir(), "server.log"), serverLog(20000, 1))
 	full := errors.New("disk full")
 	_, err := ImportHost(context.Background(), importHosts(t)["dash with python"], ImportRequest{Patterns: []string{file, "/nope"}},
 		func(ImportFile) error { return full })

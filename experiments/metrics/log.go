@@ -79,7 +79,8 @@ type logReader struct {
 	most         int
 	rows, decode int // seen so far
 	stride       int // of the other readings, by line; 0 is 1
-	timed        int // readings whose times were taken
+	timed        int // readings that were taken before
+	thinnable    int // of these, all but a client's
 }
 
 func (r *logReader) drain() {
@@ -105,20 +106,39 @@ func (r *logReader) drain() {
 	for len(r.Decode) > r.most {
 		r.Decode, r.DecodeStride = everySecond(r.Decode), r.DecodeStride*2
 	}
+	r.readings()
+}
+
+// readings takes the times of the new readings and thins all but a client's,
+// by line, so that what a line says stays together.
+func (r *logReader) readings() {
 	all := r.p.col.all
-	for i := range all[min(r.timed, len(all)):] {
-		r.time(all[r.timed+i].run, all[r.timed+i].at, false)
-	}
-	for len(r.p.col.all) > 8*r.most { // a line has up to eight readings
-		r.stride = max(r.stride, 1) * 2
-		r.p.col.all = slices.DeleteFunc(r.p.col.all, func(x reading) bool {
-			return x.source != sourceClient && (uint32(x.line)*2654435761>>8)%uint32(r.stride) != 0
-		})
-		if r.stride > 1<<20 {
-			break // a client's readings: all of them count
+	kept := all[:r.timed]
+	for _, x := range all[r.timed:] {
+		r.time(x.run, x.at, false)
+		if r.keeps(x) {
+			kept = append(kept, x)
+			if x.source != sourceClient {
+				r.thinnable++
+			}
 		}
 	}
-	r.timed = len(r.p.col.all)
+	for r.thinnable > 8*r.most { // a line has up to eight readings
+		r.stride = max(r.stride, 1) * 2
+		r.thinnable = 0
+		kept = slices.DeleteFunc(kept, func(x reading) bool { return !r.keeps(x) })
+		for _, x := range kept {
+			if x.source != sourceClient {
+				r.thinnable++
+			}
+		}
+	}
+	clear(all[len(kept):])
+	r.p.col.all, r.timed = kept, len(kept)
+}
+
+func (r *logReader) keeps(x reading) bool {
+	return r.stride <= 1 || x.source == sourceClient || uint64(uint32(x.line)*2654435761>>8)%uint64(r.stride) == 0
 }
 
 func everySecond[T any](all []T) []T {

@@ -1,0 +1,73 @@
+package metrics_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"specrun/experiments/metrics"
+)
+
+// A long log is thinned evenly: memory is bounded, and what is kept stands for
+// all of it.
+func TestReadLog_LongLogIsThinned(t *testing.T) {
+	var b strings.Builder
+	const lines, most = 30000, 100
+	for i := range lines {
+		fmt.Fprintf(&b, "[2026-01-01 %02d:%02d:%02d TP0] Decode batch, #running-req: 1, #token: 9, token usage: 0.01, accept len: %d.00, cuda graph: True, gen throughput (token/s): 90.00, #queue-req: 0, \n",
+			i/3600, i/60%60, i%60, 1+i%3)
+		if i%100 == 99 {
+			fmt.Fprintf(&b, "[2026-01-01 %02d:%02d:%02d TP0]   TOTAL:             %d.00 ms/cyc\n", i/3600, i/60%60, i%60, 20+i/100%3)
+		}
+	}
+	l, err := metrics.ReadLog(strings.NewReader(b.String()), "x", most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(l.Decode); n > most || n < most/2 || l.DecodeStride < lines/most {
+		t.Errorf("%d decode lines, one in %d", n, l.DecodeStride)
+	}
+	if n := len(l.Rows); n > most || n < most/2 || l.RowStride != 4 {
+		t.Errorf("%d rows, one in %d", n, l.RowStride)
+	}
+	values := 0
+	for _, s := range l.Report.Extract {
+		values += len(s.Values)
+	}
+	if values > 8*most || values < most {
+		t.Errorf("%d values", values)
+	}
+	if first, last := l.Decode[0].Line, l.Decode[len(l.Decode)-1].Line; first != 1 || last < lines*9/10 {
+		t.Errorf("from line %d to %d", first, last)
+	}
+	if at := l.Times[1]; at.Last-at.First != lines-1 || at.Zoned {
+		t.Errorf("times %+v", at)
+	}
+}
+
+// Up to its bound it is Parse and a Follower in one.
+func TestReadLog_ShortLogIsWhole(t *testing.T) {
+	want := parseFile(t, "092-real-sglang-0512-v1-three-steps.log")
+	src := open(t, "092-real-sglang-0512-v1-three-steps.log")
+	l, err := metrics.ReadLog(src, want.File, 20000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprint(want.Extract), fmt.Sprint(l.Report.Extract); a != b {
+		t.Errorf("%s\nwant %s", b, a)
+	}
+	if len(l.Starts) != 1 || !strings.HasPrefix(l.Starts[0].Args, "model_path='/models/target'") {
+		t.Errorf("starts %+v", l.Starts)
+	}
+}
+
+func open(t *testing.T, name string) io.Reader {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReader(string(b))
+}
