@@ -86,7 +86,7 @@ func Labels() []Label {
 		{Throttled, "the GPU lowered its clocks",
 			"a power, thermal or hardware reason in over 5 % of the readings", "cooling, power limit, or fewer neighbours"},
 		{Drift, "the host changed during the sweep",
-			"the baseline moved between the earlier and the later rounds by more than the interval of that difference; 4 rounds or more", "more rounds, interleaved"},
+			"the baseline moved by more than noise while the cell was measured; from 4 rounds on, or from 2 where the noise of the host is remembered", "more rounds, interleaved"},
 		{Tunnel, "client times include the connection to the host",
 			"the benchmark ran on the controller", "bench.where: host"},
 		{Attached, "specrun did not start the server: its command line is not known for sure",
