@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -59,7 +60,7 @@ func (s *Summary) probeNotes() []string {
 			case line != nil:
 				out = append(out, line.Cost())
 			case p.Probe == probeSync:
-				out = append(out, fmt.Sprintf("%s waits for the GPU; what that costs here is not known -> specrun probe %s", plain(p.Name), plain(p.Name)))
+				out = append(out, fmt.Sprintf("%s waits for the GPU; what that costs here is not known -> specrun probe %s", plain(p.Name), plain(cmp.Or(p.Folder, p.Name))))
 			}
 		}
 	}

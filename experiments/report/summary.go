@@ -199,7 +199,8 @@ type plan struct {
 type plannedPatch struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
-	Probe  string `json:"probe"` // none, light, events, sync
+	Probe  string `json:"probe"`  // none, light, events, sync
+	Folder string `json:"folder"` // that it was read from, when its name alone does not lead there
 }
 
 // readPlan takes a plan that it cannot read for an empty one: an import has
