@@ -69,7 +69,10 @@ func Compare(a, b []Launch, interleaved bool) Comparison {
 // CompareWith compares the launches of two cells by Student's t on the logs of
 // their values: paired by round, or Welch's, which needs no equal noise. Values
 // that are not positive and finite give a Comparison without ratio, and a side
-// with one launch one without verdict, whatever is remembered. The result does
+// with one launch one without verdict, whatever is remembered. Noise is never
+// taken for less than half of the last digit that values are printed with, see
+// unseen; where launches agree to a digit that says nothing, there is no verdict
+// either, unless the sides agree too. The result does
 // not depend on the order of the launches; exchanging a and b inverts the ratio
 // and changes nothing else.
 func CompareWith(a, b []Launch, o Options) Comparison {
@@ -89,7 +92,8 @@ func CompareWith(a, b []Launch, o Options) Comparison {
 		if diffs := byRound(a, b); len(diffs) >= 2 {
 			c.NA, c.NB, c.Paired = len(diffs), len(diffs), true
 			mean, se := moments(diffs)
-			c.judge(mean, se, float64(len(diffs)-1), float64(len(diffs)-1), fmt.Sprintf("paired t on logs, n=%d rounds", len(diffs)), o.Noise)
+			e := spread{se: blurred(se, math.Hypot(unseen(values(a)), unseen(values(b))), len(diffs)), shown: se > rounding, df: float64(len(diffs) - 1)}
+			c.judge(mean, e, e.df, fmt.Sprintf("paired t on logs, n=%d rounds", len(diffs)), o.Noise)
 			if len(diffs) >= minForRank {
 				c.RankP = signedRank(diffs)
 			}
@@ -106,8 +110,10 @@ func CompareWith(a, b []Launch, o Options) Comparison {
 		}
 		return c
 	}
-	df := welch(seA, seB, len(a), len(b))
-	c.judge(meanA-meanB, math.Hypot(seA, seB), cautious(df, len(a), len(b)), df, fmt.Sprintf("Welch's t on logs, n=%d and %d launches", len(a), len(b)), o.Noise)
+	shown := math.Hypot(seA, seB) > rounding
+	seA, seB = blurred(seA, unseen(values(a)), len(a)), blurred(seB, unseen(values(b)), len(b))
+	e := spread{se: math.Hypot(seA, seB), shown: shown, df: welch(seA, seB, len(a), len(b))}
+	c.judge(meanA-meanB, e, cautious(e.df, len(a), len(b)), fmt.Sprintf("Welch's t on logs, n=%d and %d launches", len(a), len(b)), o.Noise)
 	if min(len(a), len(b)) >= minForRank {
 		c.RankP = mannWhitney(values(a), values(b))
 	}
@@ -119,21 +125,39 @@ func nothing() Comparison {
 	return Comparison{Ratio: nan, Lo: nan, Hi: nan, MinEffect: nan, P: nan, RankP: nan}
 }
 
-// judge sets what follows from a difference of logs, its standard error, the
-// degrees of freedom to test with, and those that the error itself has.
-func (c *Comparison) judge(diff, se, df, errorDF float64, method string, noise *Noise) {
+// spread is what the launches of a comparison tell of the error of its
+// difference of logs.
+type spread struct {
+	se    float64
+	df    float64 // that se rests on
+	shown bool    // the launches differ; else se is what their digits may hide
+}
+
+// judge sets what follows from a difference of logs, its error, and the degrees of
+// freedom to test with. Two launches that give the very same value say nothing
+// about noise, and neither do more of them when they are not even rounded.
+func (c *Comparison) judge(diff float64, e spread, df float64, method string, noise *Noise) {
 	const alpha = 1 - Confidence
-	c.Ratio, c.Method = math.Exp(diff), method
-	c.P = pValue(diff, se, df)
+	c.Ratio = math.Exp(diff)
 	n := min(c.NA, c.NB)
-	if n < minForT && noise.usable() {
-		c.recall(diff, se, df, errorDF, noise)
-	} else {
+	remember := n < minForT && noise.usable()
+	equal := math.Abs(diff) < rounding
+	if !equal && !remember && !e.shown && (n < minForT || e.se <= rounding) {
+		c.TooFew = "the launches of a side all gave the very same value, so the noise between them is not known"
+		return
+	}
+	c.Method, c.P = method, pValue(diff, e.se, df)
+	switch {
+	case remember:
+		c.recall(diff, e, df, noise)
+	case e.se > rounding:
 		t := critical(df, alpha)
-		c.MinEffect = math.Expm1(detectable(t, errorDF) * se)
+		c.MinEffect = math.Expm1(detectable(t, e.df) * e.se)
 		if n >= minForT {
-			c.Lo, c.Hi = math.Exp(diff-t*se), math.Exp(diff+t*se)
+			c.Lo, c.Hi = math.Exp(diff-t*e.se), math.Exp(diff+t*e.se)
 		}
+	case n >= minForT: // the same on both sides
+		c.Lo, c.Hi = c.Ratio, c.Ratio
 	}
 	separable := c.P < alpha
 	c.Separable = &separable
@@ -142,7 +166,7 @@ func (c *Comparison) judge(diff, se, df, errorDF float64, method string, noise *
 // rounding is a difference of logs that sums in another order can make.
 const rounding = 1e-12
 
-// pValue allows for launches that all gave the very same value.
+// pValue allows for sides that are equal to the last digit.
 func pValue(diff, se, df float64) float64 {
 	if math.Abs(diff) < rounding {
 		return 1

@@ -81,11 +81,3 @@ func Split(nests []Nest) Levels {
 	l.Between = math.Sqrt(math.Max(0, (between/groups-l.Within*l.Within)/size))
 	return l
 }
-
-// MoreRuns says whether further runs in each launch would make the cell's number
-// surer at less cost than further launches: false where launches differ by more
-// than their runs explain, which is usual, and where that is unknown.
-func (l Levels) MoreRuns() bool {
-	perLaunch := float64(l.Runs) / float64(max(l.Launches, 1))
-	return l.Within*l.Within/perLaunch > 2*l.Between*l.Between
-}

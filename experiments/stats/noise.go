@@ -29,7 +29,7 @@ import (
 // rounds and 14 % with three. And "never less than memory says" throws away what interleaving
 // gains: memory contains what drifts from round to round, which pairs do not.
 // From three launches on, halving the rate that their own spread may use costs
-// more than memory adds, so there it only serves planning: MinEffect, Rounds.
+// more than memory adds, so there it only serves planning: MinEffect.
 type Noise struct {
 	SD    float64 // of the logs of values, between launches of one cell
 	DF    int     // degrees of freedom that SD rests on
@@ -97,28 +97,23 @@ func (n *Noise) MinEffect(rounds int) float64 {
 	return math.Expm1(detectable(Quantile(df), df) * typical(df) * se)
 }
 
-// Rounds is how many interleaved rounds give a comparison with at most this
-// minimum detectable effect, at least 3; false when more than most would not do.
-func (n *Noise) Rounds(effect float64, most int) (int, bool) {
-	for rounds := minForT; rounds <= most; rounds++ {
-		if n.MinEffect(rounds) <= effect {
-			return rounds, true
-		}
-	}
-	return 0, false
-}
-
 func (n *Noise) usable() bool {
 	return n != nil && n.DF >= 1 && n.SD > 0 && !math.IsInf(n.SD, 1)
 }
 
-// recall judges a comparison of two launches or rounds with the help of memory.
-func (c *Comparison) recall(diff, se, df, errorDF float64, n *Noise) {
+// recall judges a comparison of two launches or rounds with the help of memory;
+// where they gave the very same value, by memory alone.
+func (c *Comparison) recall(diff float64, e spread, df float64, n *Noise) {
 	const half = (1 - Confidence) / 2
 	remembered := n.SD * math.Sqrt(1/float64(c.NA)+1/float64(c.NB))
-	own := c.P
+	own, found := c.P, math.Inf(1)
+	if e.shown {
+		found = detectable(critical(df, half), e.df) * e.se
+	} else {
+		own = 1
+	}
 	c.P = math.Min(1, 2*math.Min(own, pValue(diff, memoryDoubt*remembered, float64(n.DF))))
-	c.MinEffect = math.Expm1(math.Min(detectable(critical(df, half), errorDF)*se, n.recalled(remembered)))
+	c.MinEffect = math.Expm1(math.Min(found, n.recalled(remembered)))
 	c.Method += fmt.Sprintf(", or beyond %dx the remembered noise of %s between launches (%s)", memoryDoubt, percent(math.Expm1(n.SD)), n.Basis)
 }
 

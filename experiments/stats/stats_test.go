@@ -70,7 +70,8 @@ func TestSummarize_KindsOfIntervalByNumberOfLaunches(t *testing.T) {
 			t.Errorf("with 6 launches the rank interval is their whole range, got %+v", *s.Rank)
 		}
 	}
-	if i := Summarize([]float64{30.1, 30.1, 30.1}).Interval; i == nil || i.Lo != 30.1 || i.Hi != 30.1 {
+	const v = 211.0 / 7
+	if i := Summarize([]float64{v, v, v}).Interval; i == nil || i.Lo != v || i.Hi != v {
 		t.Errorf("equal values: %+v", i)
 	}
 	for _, v := range [][]float64{{-1, -2, -3}, {1, 0, 2}, {1, -1, 2}, {1, math.NaN(), 2}, {1, math.Inf(1), 2}} {

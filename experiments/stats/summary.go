@@ -38,7 +38,8 @@ type Summary struct {
 }
 
 // Summarize summarizes the values of launches, one value each. There is no
-// interval for fewer than three, nor when a value is not positive and finite.
+// interval for fewer than three, nor when a value is not positive and finite, and
+// none is narrower than the digits of the values allow.
 func Summarize(values []float64) Summary {
 	s := Summary{Median: Median(values), N: len(values)}
 	if len(values) < minForT {
@@ -53,8 +54,9 @@ func Summarize(values []float64) Summary {
 	if !ok || s.Median <= 0 {
 		return s
 	}
-	t := benchmath.AssumeNormal.Summary(sample(logs), Confidence)
-	s.Interval = &Interval{Kind: TLog, Lo: s.Median * math.Exp(t.Lo), Hi: s.Median * math.Exp(t.Hi)}
+	mean, se := moments(logs)
+	half := Quantile(float64(len(values)-1)) * blurred(se, unseen(values), len(values))
+	s.Interval = &Interval{Kind: TLog, Lo: s.Median * math.Exp(mean-half), Hi: s.Median * math.Exp(mean+half)}
 	if len(values) < minForRank {
 		return s
 	}
