@@ -76,7 +76,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	for _, p := range r.Neighbours {
 		in.Neighbours = append(in.Neighbours, p.String())
 	}
-	in.Requests = trustRequests(r.Requests)
+	in.Requests = trustRequests(r)
 	for _, q := range r.Requests {
 		if q.Error == "" && q.OutputTokens > 0 {
 			in.ClientTokens += int64(q.OutputTokens)
@@ -93,27 +93,38 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 const fewChunks = 8
 
 // trustRequests times each request over the chunks that all have, so that a
-// longer one is not slower for its later positions alone.
-func trustRequests(qs []bench.Request) []trust.Request {
+// longer one is not slower for its later positions alone. Of several at once
+// only those are timed that were sent and answered while the load was whole: in
+// ramp and drain batches are smaller, and so cycles shorter. Time in which
+// another request's prefill may have stood in the way counts for nothing.
+func trustRequests(r bench.Report) []trust.Request {
+	timed := func(q bench.Request) bool {
+		return q.Error == "" && (r.Job.Concurrency <= 1 || r.SteadyEndUs > 0 && q.StartUs >= r.SteadyStartUs && q.EndUs <= r.SteadyEndUs)
+	}
 	common := math.MaxInt
-	for _, q := range qs {
-		if q.Error == "" {
+	for _, q := range r.Requests {
+		if timed(q) {
 			common = min(common, len(q.ChunkUs)-1)
 		}
 	}
-	out := make([]trust.Request, len(qs))
-	for i, q := range qs {
+	out := make([]trust.Request, len(r.Requests))
+	for i, gaps := range r.Undisturbed() {
+		q := r.Requests[i]
 		t := trust.Request{MsPerChunk: math.NaN(), PromptTokens: q.PromptTokens, CachedTokens: q.CachedTokens, Failed: q.Error != ""}
-		if !t.Failed && common >= fewChunks {
-			t.MsPerChunk = float64(q.ChunkUs[common]-q.ChunkUs[0]) / 1000 / float64(common)
-		}
-		if n := len(q.ChunkUs); !t.Failed && n > fewChunks {
-			gaps := make([]int64, n-1)
-			for k := range gaps {
-				gaps[k] = q.ChunkUs[k+1] - q.ChunkUs[k]
+		all := make([]int64, len(gaps))
+		sum, n := int64(0), 0
+		for k, g := range gaps {
+			all[k] = g.ToUs - g.FromUs
+			if g.Chunk < common {
+				sum, n = sum+all[k], n+1
 			}
-			slices.Sort(gaps)
-			t.MsSilent, t.MsUsual = float64(gaps[n-2])/1000, float64(gaps[(n-1)/2])/1000
+		}
+		if timed(q) && n >= fewChunks {
+			t.MsPerChunk = float64(sum) / 1000 / float64(n)
+		}
+		if n := len(all); n >= fewChunks {
+			slices.Sort(all)
+			t.MsSilent, t.MsUsual = float64(all[n-1])/1000, float64(all[n/2])/1000
 		}
 		out[i] = t
 	}

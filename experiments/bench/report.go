@@ -112,7 +112,9 @@ func (q *Request) ok() bool { return q.Error == "" }
 // several tokens in one chunk says nothing about the time of a token.
 // steady_throughput is output tokens behind each request's first in the steady
 // window over its length, at concurrency 1 over the time from first to last
-// tokens.
+// tokens; it holds the prefills of the requests that join. tpot_undisturbed, with
+// several requests at once, is the time per token in that window while no request
+// waited for its first one.
 func (r Report) Metrics() []record.Metric {
 	var out []record.Metric
 	put := func(name, unit string, v float64, n int) {
@@ -148,6 +150,9 @@ func (r Report) Metrics() []record.Metric {
 	}
 	if v, n := r.steadyThroughput(); n > 0 {
 		put("steady_throughput", "tok/s", v, n)
+	}
+	if v, n := r.undisturbedTPOT(); n > 0 {
+		put("tpot_undisturbed", "ms", v, n)
 	}
 	out = append(out, statistics("ttft", t.ttft)...)
 	out = append(out, statistics("tpot", t.tpot)...)

@@ -25,9 +25,11 @@ type Mismatch struct{ Name, Asked, Effective string }
 type Request struct {
 	// MsPerChunk is the time between two streamed chunks, over the positions that
 	// all requests of the run have: a chunk is what one cycle yields, so neither
-	// acceptance nor length matters. NaN unknown, or failed.
+	// acceptance nor length matters. Of several requests at once only those within
+	// the steady part have it, over times without a prefill. NaN unknown, or
+	// failed.
 	MsPerChunk   float64
-	MsSilent     float64 // longest time between two chunks; 0 unknown
+	MsSilent     float64 // longest time between two chunks, without a prefill of another request; 0 unknown
 	MsUsual      float64 // and their median
 	PromptTokens int
 	CachedTokens int // -1 unknown

@@ -24,6 +24,8 @@ func checkTPOT(in Input) record.TrustCheck {
 	switch {
 	case !in.speculates():
 		return notCheckable(CheckTPOT, speculating)
+	case in.Concurrency == 0:
+		return notCheckable(CheckTPOT, "only with one request at a time, and how many there were is unknown")
 	case in.Concurrency != 1:
 		return notCheckable(CheckTPOT, "only with one request at a time")
 	case in.Cycles != nil && in.Cycles.MeanBatch > 1.05:
@@ -111,15 +113,28 @@ const fewLines = 5
 
 // checkSteady compares what the client received, without waiting for first
 // tokens, ramp and drain, with the profiler; without one, and one request at a
-// time, with the server log.
+// time, with the server log. With several at once a prefill stops the others: the
+// profiler counts no cycle over it, so the client's time without prefills is
+// what it is held against.
 func checkSteady(in Input) record.TrustCheck {
+	rate, why := profilerRate(in)
+	if in.Concurrency > 1 {
+		tpot, ok := value(in.Metrics, "tpot_undisturbed", "client")
+		accept, _ := value(in.Metrics, "accept_len", "profiler")
+		switch {
+		case why != "":
+			return notCheckable(CheckSteady, why)
+		case in.Ramp:
+			return notCheckable(CheckSteady, "the profiler's rows are of ramp and drain, too")
+		case !ok || tpot <= 0:
+			return notCheckable(CheckSteady, "too little of the steady part is without a prefill")
+		}
+		return closeEnough(CheckSteady, 1000*in.Cycles.MeanBatch/tpot, rate, max(steadyTolerance, sampling(in, accept, profiled(in), 0)),
+			"client %.1f tok/s without ramp, drain and prefills, profiler %.1f tok/s")
+	}
 	steady, ok := value(in.Metrics, "steady_throughput", "client")
 	if !ok {
 		return notCheckable(CheckSteady, "no steady_throughput")
-	}
-	rate, why := profilerRate(in)
-	if why == "" && in.Ramp {
-		return notCheckable(CheckSteady, "the profiler's rows are of ramp and drain, too")
 	}
 	if why == "" {
 		return closeEnough(CheckSteady, steady, rate, steadyTolerance, "client %.1f tok/s without TTFT, ramp and drain, profiler %.1f tok/s")
@@ -155,7 +170,23 @@ func claimed(in Input) (record.TrustCheck, Gap) {
 	if !ok {
 		return no("the profiler states no speed")
 	}
-	truth, ok := truthOf(in.Metrics, !in.Ramp)
+	accept, source := acceptOf(in.Metrics)
+	chance := claimTolerance
+	if _, n, ok := counted(in.Metrics, "accept_len", "per_request"); ok {
+		chance = max(chance, sampling(in, accept, profiled(in), float64(n)))
+	} else if _, lines, ok := counted(in.Metrics, "accept_len", "server_log"); ok {
+		chance = max(chance, sampling(in, accept, ofLines(in, lines), 0))
+	}
+	truth, ok := TruthOf(in.Metrics)
+	if in.Concurrency > 1 && (!ok || in.Ramp) {
+		// The speeds are of other batches, or of other times. How tokens are counted
+		// shows all the same.
+		whole, ok := claim.whole()
+		if !ok || !positive(accept) {
+			return no("the benchmark's speed or accept length is unknown")
+		}
+		return closeEnough(CheckClaim, whole.AcceptLen, accept, chance, "accept length of the profiler %.2f, "+source+" %.2f (no speed of the same part to compare)"), Gap{}
+	}
 	if !ok {
 		return no("the benchmark's speed or accept length is unknown")
 	}
@@ -163,14 +194,10 @@ func claimed(in Input) (record.TrustCheck, Gap) {
 	if !ok {
 		return no("the profiler's numbers do not make a speed")
 	}
-	chance := claimTolerance
-	if _, n, ok := counted(in.Metrics, "accept_len", "per_request"); ok {
-		chance = max(chance, sampling(in, truth.AcceptLen, profiled(in), float64(n)))
-	} else if _, lines, ok := counted(in.Metrics, "accept_len", "server_log"); ok {
-		chance = max(chance, sampling(in, truth.AcceptLen, ofLines(in, lines), 0))
-	}
 	c := record.TrustCheck{Name: CheckClaim, Left: gap.Claimed, Right: gap.Measured}
-	c.Outcome = outcome(distance(gap.Claimed, gap.Measured) <= claimTolerance && distance(1, gap.Acceptance) <= chance)
+	// That profiler and benchmark are of other cycles moves both the accept length
+	// and the speed: what is left of the speed has nothing of it.
+	c.Outcome = outcome(distance(gap.Acceptance, gap.Ratio) <= claimTolerance && distance(1, gap.Acceptance) <= chance)
 	if c.Outcome == record.Fail {
 		c.Explanation = "from the profiler's claim to the benchmark (" + truth.From + "): " + gap.Explanation
 		return c, gap

@@ -83,46 +83,49 @@ func ClaimOf(ms []record.Metric) (c Claim, ok bool) {
 
 // TruthOf reads what the client and the server say among a run's metrics. A
 // cycle is the time per token of a request times its accept length, whatever the
-// batch. The server's own accept length goes first; that of the profiler's sums
-// does where the server has none. Without a client, as in an old log, the server
-// log's rate is what was measured.
-func TruthOf(ms []record.Metric) (t Truth, ok bool) { return truthOf(ms, true) }
-
-// truthOf takes the speed of the steady part, or of the batch that the profiler
-// counted when its rows are not cut to that part.
-func truthOf(ms []record.Metric, steady bool) (t Truth, ok bool) {
+// batch; with several requests at once it is taken while none of them was being
+// prefilled, since a profiler counts no such cycle either. ok is false where that
+// is not known. The server's own accept length goes first; that of the profiler's
+// sums does where the server has none. Without a client, as in an old log, the
+// server log's rate is what was measured.
+func TruthOf(ms []record.Metric) (t Truth, ok bool) {
+	var source string
+	t.AcceptLen, source = acceptOf(ms)
 	tpot, okTPOT := value(ms, "tpot", "client")
 	if !okTPOT {
 		tpot, okTPOT = value(ms, "tpot_mean", "client")
 	}
-	source := ""
-	for _, s := range acceptSources {
-		if v, found := value(ms, "accept_len", s.name); found && s.name != "profiler" {
-			t.AcceptLen, source = v, s.words
-			break
-		}
-	}
-	if source == "" {
-		t.AcceptLen, _ = value(ms, "accept_len", "profiler")
-		source = "the profiler's sums"
-	}
+	batch, known := value(ms, "batch_mean", "profiler")
 	if rate, found := value(ms, "gen_throughput", "server_log"); found && !okTPOT {
-		batch, known := value(ms, "batch_mean", "profiler")
 		if !known {
 			batch = 1
 		}
 		t.From, t.TokS, t.CycleMs = source, rate, 1000*batch*t.AcceptLen/rate
 		return t, source == "server log" && t.whole()
 	}
-	t.From = "client and " + source
-	t.CycleMs = tpot * t.AcceptLen
-	if c, known := value(ms, "max_concurrency", "client"); !known || c == 1 {
-		t.TokS = 1000 / tpot
-	} else if t.TokS, known = value(ms, "steady_throughput", "client"); !known || !steady {
-		batch, _ := value(ms, "batch_mean", "profiler")
-		t.TokS = 1000 * batch / tpot
+	if c, several := value(ms, "max_concurrency", "client"); !several || c <= 1 {
+		batch = 1
+	} else {
+		tpot, okTPOT = value(ms, "tpot_undisturbed", "client")
+		if !known {
+			batch = c
+		}
 	}
+	t.From = "client and " + source
+	t.TokS, t.CycleMs = 1000*batch/tpot, tpot*t.AcceptLen
 	return t, okTPOT && t.whole()
+}
+
+// acceptOf is the accept length by the most exact source that is not the
+// profiler, else by the profiler's sums; NaN unknown.
+func acceptOf(ms []record.Metric) (accept float64, source string) {
+	for _, s := range acceptSources {
+		if v, found := value(ms, "accept_len", s.name); found && s.name != "profiler" {
+			return v, s.words
+		}
+	}
+	accept, _ = value(ms, "accept_len", "profiler")
+	return accept, "the profiler's sums"
 }
 
 // Metrics are the gap as it is stored with a run.
@@ -141,7 +144,7 @@ func (g Gap) Metrics() []record.Metric {
 // with a run: gap_ratio, gap_acceptance, gap_cycle, gap_rest; none otherwise.
 func GapMetrics(in Input) []record.Metric {
 	c, gap := claimed(in)
-	if c.Outcome != record.Fail {
+	if c.Outcome != record.Fail || gap == (Gap{}) {
 		return nil
 	}
 	return gap.Metrics()

@@ -129,13 +129,13 @@ func TestGap_OfARunsMetrics(t *testing.T) {
 		t.Errorf("a claim that agrees has a gap: %+v", ms)
 	}
 
-	four := with(with(with(in, "max_concurrency", "client", 4), "batch_mean", "profiler", 4), "steady_throughput", "client", 4*82.2)
-	if truth, ok := TruthOf(four.Metrics); !ok || truth.TokS != 4*82.2 || math.Abs(truth.CycleMs-22.8) > 0.1 {
+	four := with(with(with(in, "max_concurrency", "client", 4), "batch_mean", "profiler", 4), "tpot_undisturbed", "client", 1000/82.2)
+	four = with(four, "tpot", "client", 1000/70.) // with the prefills of the others
+	if truth, ok := TruthOf(four.Metrics); !ok || math.Abs(truth.TokS-4*82.2) > 1e-9 || math.Abs(truth.CycleMs-22.8) > 0.1 {
 		t.Errorf("at concurrency 4: %+v, %v", truth, ok)
 	}
-	unsteady := with(four, "steady_throughput", "client", math.NaN())
-	if truth, ok := TruthOf(unsteady.Metrics); !ok || math.Abs(truth.TokS-4*82.2) > 0.1 {
-		t.Errorf("without a steady window: %+v, %v", truth, ok)
+	if truth, ok := TruthOf(with(four, "tpot_undisturbed", "client", math.NaN()).Metrics); ok {
+		t.Errorf("with prefills in all of its time: %+v", truth)
 	}
 	if _, ok := TruthOf(nil); ok {
 		t.Error("truth of nothing")

@@ -30,7 +30,7 @@ const (
 // Limits of the rules. Fractions unless a name says otherwise.
 const (
 	minCycles      = 100  // counted cycles
-	noisySpread    = 0.03 // of the requests of one launch
+	noisySpread    = 0.03 // of three requests of one launch
 	silentLeast    = 1000 // ms without a chunk
 	silentTimes    = 20   // usual times between two chunks
 	mixedFraction  = 0.05 // of the cycles
@@ -60,7 +60,7 @@ func Labels() []Label {
 		{Indicative, "times of phases are launch intervals, not work; TOTAL is not concerned",
 			"phases were measured by a patch with probe: light", "trust TOTAL; profiling-v3 has true phases, with a distorted TOTAL"},
 		{Noisy, "requests of the same launch disagree",
-			"time per streamed chunk at equal positions spreads over more than 3 %, a request got nothing for over 1 s, or the automatic warm-up did not settle", "look for other load on the host; measure again"},
+			"time per streamed chunk at equal positions spreads over more than 3 % (of more than three requests: what three of them would on average; with several at once: of those within the steady part, while none was being prefilled), a request got nothing for over 1 s, or the automatic warm-up did not settle", "look for other load on the host; measure again"},
 		{Short, "too little was measured for the number of digits shown",
 			"fewer than 100 decode cycles were counted", "more bench.requests or bench.max_tokens"},
 		{Partial, "the load was not the one asked for",

@@ -79,8 +79,12 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 // nothing speaks against them.
 func noise(in Input) string {
 	var why []string
-	if spread := requestSpread(in.Requests); spread > noisySpread {
-		why = append(why, fmt.Sprintf("%s between the slowest and the fastest request", percent(spread)))
+	if spread, n := requestSpread(in.Requests); spread > noisySpread {
+		text := "%s between the slowest and the fastest request"
+		if n > spreadOf {
+			text = "%s between the slowest and the fastest of three requests, on average"
+		}
+		why = append(why, fmt.Sprintf(text, percent(spread)))
 	}
 	for i, r := range in.Requests {
 		if !r.Failed && r.MsSilent > silentLeast && r.MsSilent > silentTimes*r.MsUsual {
@@ -128,21 +132,40 @@ func failures(checks []record.TrustCheck) string {
 	return strings.Join(out, ", ")
 }
 
-// requestSpread is the distance of the slowest from the fastest request over
-// their median; NaN for fewer than two requests.
-func requestSpread(rs []Request) float64 {
+// spreadOf requests are those whose spread is judged.
+const spreadOf = 3
+
+// rangeOfThree is the mean distance of the greatest from the least of three
+// values of a normal distribution, in standard deviations: 3/sqrt(pi).
+const rangeOfThree = 1.6926
+
+// requestSpread is the distance of the slowest from the fastest of n requests
+// over their median; of more than three what three of them have on average, so
+// that it does not grow with their number. NaN for fewer than two.
+func requestSpread(rs []Request) (spread float64, n int) {
 	var v []float64
 	for _, r := range rs {
 		if !r.Failed && r.MsPerChunk > 0 {
 			v = append(v, r.MsPerChunk)
 		}
 	}
-	if len(v) < 2 {
-		return math.NaN()
+	n = len(v)
+	if n < 2 {
+		return math.NaN(), n
 	}
 	slices.Sort(v)
-	m := len(v) / 2
-	return (v[len(v)-1] - v[0]) / ((v[m] + v[(len(v)-1)/2]) / 2)
+	median := (v[n/2] + v[(n-1)/2]) / 2
+	if n <= spreadOf {
+		return (v[n-1] - v[0]) / median, n
+	}
+	mean, ss := 0.0, 0.0
+	for _, x := range v {
+		mean += x / float64(n)
+	}
+	for _, x := range v {
+		ss += (x - mean) * (x - mean)
+	}
+	return rangeOfThree * math.Sqrt(ss/float64(n-1)) / median, n
 }
 
 // requestFailures counts by the client's metrics, else by the requests. A
