@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"specrun/experiments/record"
 	"specrun/experiments/report"
+	"specrun/experiments/stats"
 	"specrun/experiments/trust"
 )
 
@@ -37,7 +39,8 @@ have. Below stand the differences in provenance, likely causes first.
 Sides with another model, other work or other GPUs are refused without --force.
 Other profilers, another host, or an old log whose TOTAL may mean something else
 are said aloud and compared all the same. With one launch a side nothing is called
-different, and nothing fails --fail-on-regression.
+different, and nothing fails --fail-on-regression. Only a rate or a time makes b
+faster or slower; other numbers merely differ.
 
 ` + refHelp + exitStatus(exitOK, exitFailed, exitUsage, exitRegression),
 		Example: `  specrun compare k3v7 q2m9
@@ -60,6 +63,9 @@ func (a *app) runCompare(ctx context.Context, left, right string, o compareOptio
 		var err error
 		if options.Limit, err = parseLimit(o.limit); err != nil {
 			return err
+		}
+		if len(o.metrics) > 0 && !slices.ContainsFunc(o.metrics, stats.IsSpeed) {
+			return usagef("name a rate or a time: --metric output_throughput, tpot, cycle_total", "--fail-on-regression: %s is no speed, and neither better nor worse", strings.Join(o.metrics, ", "))
 		}
 	}
 	sides, err := a.sides(ctx, left, right)

@@ -54,6 +54,7 @@ type ComparisonLine struct {
 	Separable *bool     `json:"separable"`  // null: a side has one launch
 	P         *float64  `json:"p"`          // of this comparison alone
 	PHolm     *float64  `json:"p_holm"`     // adjusted for the number of cells; separable is judged by it
+	RankP     *float64  `json:"rank_p"`     // by ranks alone, from 6 launches on: far from p where one launch is wild
 	MinEffect *float64  `json:"min_effect"` // the smallest effect that would have been found 8 times in 10
 	Method    string    `json:"method"`
 	TooFew    string    `json:"too_few,omitempty"` // why separable is null
@@ -79,6 +80,7 @@ type Comparison struct {
 
 	interleaved bool
 	limit       float64
+	speeds      int // cells in which a speed was compared
 }
 
 // NothingError says that two sides have nothing to compare.
@@ -197,14 +199,19 @@ func (c *Comparison) line(r *paired, name string, o CompareOptions) ComparisonLi
 	l.Unit = r.rowA.Metrics[name].Unit
 	l.A, l.B = sideValue(r.rowA.Metrics[name]), sideValue(r.rowB.Metrics[name])
 	if r.sources.mixed(name) {
-		l.Note = "measured in two ways: no source of it is common to both"
+		l.refuse(head(name) + " is not compared: a and b measured it in two ways")
 		c.flag(head(name) + " of a and of b come from other sources")
 	}
 	if name == "cycle_total" && r.shapesDiffer {
-		l.Ratio, l.Lo, l.Hi, l.Separable, l.P, l.MinEffect, l.Method = nil, nil, nil, nil, nil, nil, ""
-		l.TooFew, l.Note = "", "not compared: cycles of different steps do different work"
+		l.refuse("TOTAL of different steps is not compared: a longer cycle may yield more tokens")
 	}
 	return l
+}
+
+// refuse leaves the two numbers and takes away what is said of them together.
+func (l *ComparisonLine) refuse(why string) {
+	l.Ratio, l.Lo, l.Hi, l.Separable, l.P, l.RankP, l.MinEffect, l.Method, l.TooFew = nil, nil, nil, nil, nil, nil, nil, "", ""
+	l.Note = why
 }
 
 // compareLaunches gives the line of two sets of launches.
@@ -215,7 +222,7 @@ func (c *Comparison) compareLaunches(r *paired, name string, a, b []stats.Launch
 	}
 	v := stats.CompareWith(b, a, opts)
 	l := ComparisonLine{Cell: r.name, Baseline: r.a.Baseline && r.b.Baseline, Metric: name, Ratio: finite(v.Ratio), Lo: finite(v.Lo), Hi: finite(v.Hi),
-		Separable: v.Separable, P: finite(v.P), MinEffect: finite(v.MinEffect), Method: v.Method, TooFew: v.TooFew,
+		Separable: v.Separable, P: finite(v.P), RankP: finite(v.RankP), MinEffect: finite(v.MinEffect), Method: v.Method, TooFew: v.TooFew,
 		LabelsA: labelNames(r.left), LabelsB: labelNames(r.right), Flags: append([]string{}, r.flags...)}
 	if r.positions.Unequal && ofLength(name) {
 		l.Note = "over the positions that both sides have"

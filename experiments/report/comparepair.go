@@ -35,7 +35,8 @@ func (c *Comparison) pair(p pair) *paired {
 	r.tokA, r.tokB = requestTokens(r.left), requestTokens(r.right)
 	r.sources = commonSources(r.left, r.right)
 	r.rowA, r.rowB = c.A.row(p.a, r.positions, r.sources), c.B.row(p.b, r.positions, r.sources)
-	r.shapesDiffer = steps(p.a, c.A.runsOf(p.a), c.A.View.Data) != steps(p.b, c.B.runsOf(p.b), c.B.View.Data) && c.A.Kind != SideFile && c.B.Kind != SideFile
+	stepsA, stepsB := steps(p.a, c.A.runsOf(p.a), c.A.View.Data), steps(p.b, c.B.runsOf(p.b), c.B.View.Data)
+	r.shapesDiffer = stepsA != "" && stepsB != "" && stepsA != stepsB
 	hosts := c.A.hosts(p.a)
 	if len(hosts) > 0 {
 		r.hostA = hosts[0]
@@ -43,6 +44,16 @@ func (c *Comparison) pair(p pair) *paired {
 	_, totalA := r.rowA.Metrics["cycle_total"]
 	_, totalB := r.rowB.Metrics["cycle_total"]
 	r.flags = flagsOf(r.left, r.right, hosts, c.B.hosts(p.b), totalA && totalB)
+	if totalA && totalB {
+		switch {
+		case stepsA == "" && stepsB == "":
+			r.flags = append(r.flags, "a and b: the speculative steps are not known: TOTAL may be of other work")
+		case stepsA == "":
+			r.flags = append(r.flags, "a: the speculative steps are not known: TOTAL may be of other work")
+		case stepsB == "":
+			r.flags = append(r.flags, "b: the speculative steps are not known: TOTAL may be of other work")
+		}
+	}
 	for _, f := range r.flags {
 		c.flag(f)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -66,7 +67,7 @@ func (c *Comparison) WriteText(w io.Writer, o Options) error {
 	}
 	b.WriteString("\n")
 	marks := map[string]bool{}
-	if err := c.writeLines(&b, marks); err != nil {
+	if err := c.writeLines(&b, marks, o.All); err != nil {
 		return err
 	}
 	b.WriteString("\n")
@@ -77,7 +78,7 @@ func (c *Comparison) WriteText(w io.Writer, o Options) error {
 	if c.Gap != nil {
 		note("gap: %s", c.Gap.Explanation)
 	}
-	c.footnotes(note, marks)
+	c.footnotes(note, marks, o)
 	c.Diff.write(&b, o.All)
 	fmt.Fprintf(&b, "\n%s\n", plain(c.Decision))
 	_, err := io.WriteString(w, b.String())
@@ -85,9 +86,15 @@ func (c *Comparison) WriteText(w io.Writer, o Options) error {
 }
 
 // writeLines writes the table, the name of a cell once.
-func (c *Comparison) writeLines(w io.Writer, marks map[string]bool) error {
-	g := grid{right: []bool{false, false, true, true, true, false, true, true, true}}
-	g.add("cell", "", "a", "b", "b/a", "", "p", "n", "could find")
+// With all set, the p-value by ranks stands beside the other, where there is one.
+func (c *Comparison) writeLines(w io.Writer, marks map[string]bool, all bool) error {
+	g := grid{right: []bool{false, false, true, true, true, false, true, true, true, true}}
+	titles := []string{"cell", "", "a", "b", "b/a", "", "p", "n", "could find"}
+	byRank := all && slices.ContainsFunc(c.Lines, func(l ComparisonLine) bool { return l.RankP != nil })
+	if byRank {
+		titles = append(titles, "p by ranks")
+	}
+	g.add(titles...)
 	was := ""
 	for _, l := range c.Lines {
 		name := l.Cell
@@ -102,8 +109,12 @@ func (c *Comparison) writeLines(w io.Writer, marks map[string]bool) error {
 		if l.Unit != "" && l.Unit != "x" && l.Unit != "tokens/step" && !strings.HasSuffix(metric, l.Unit) {
 			metric += " " + l.Unit
 		}
-		g.add(name, plain(metric), l.A.text(l.Unit, marks), l.B.text(l.Unit, marks), l.change(marks), l.interval(),
-			pText(l.PHolm), count(l.A.N, l.B.N), effectText(l.MinEffect))
+		cells := []string{name, plain(metric), l.A.text(l.Unit, marks), l.B.text(l.Unit, marks), l.change(marks), l.interval(),
+			pText(l.PHolm), count(l.A.N, l.B.N), effectText(l.MinEffect)}
+		if byRank {
+			cells = append(cells, pText(l.RankP))
+		}
+		g.add(cells...)
 	}
 	return g.write(w)
 }
@@ -152,7 +163,6 @@ func (v SideValue) text(unit string, marks map[string]bool) string {
 // change is b over a in percent, with the mark of its doubt.
 func (l *ComparisonLine) change(marks map[string]bool) string {
 	if l.Ratio == nil {
-		marks["-"] = marks["-"] || l.Note != ""
 		return "-"
 	}
 	return signed(*l.Ratio-1) + doubtful(l.Separable, marks)
@@ -167,7 +177,7 @@ func (l *ComparisonLine) interval() string {
 }
 
 // footnotes explain what the table uses, and nothing else.
-func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool) {
+func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool, o Options) {
 	if marks["±"] {
 		note("±  and (..): 95 %% intervals over launches")
 	}
@@ -175,10 +185,14 @@ func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool)
 		note("~  not separable: the difference may be noise")
 	}
 	if marks["?"] {
-		note("?  unknown: %s; --rounds 3", c.tooFew())
+		note("?  unknown: %s%s", c.tooFew(), c.advice())
 	}
-	if marks["-"] {
-		note("-  TOTAL of different steps is not compared: a longer cycle may yield more tokens")
+	var refused []string
+	for _, l := range c.Lines {
+		if why := cmp.Or(l.Note, l.TooFew); l.Ratio == nil && why != "" && !slices.Contains(refused, why) {
+			refused = append(refused, why)
+			note("-  %s", why)
+		}
 	}
 	methods, tested := []string{}, false
 	for _, l := range c.Lines {
@@ -192,10 +206,17 @@ func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool)
 		if len(methods) > 1 {
 			text += ", of some lines otherwise (--json has each)"
 		}
-		if c.cells() > 1 {
-			text += fmt.Sprintf("; adjusted for %d cells (Holm)", c.cells())
+		if least, most := c.judged(); most > 1 {
+			cells := fmt.Sprint(most)
+			if least < most {
+				cells = fmt.Sprintf("%d to %d", least, most)
+			}
+			text += fmt.Sprintf("; adjusted for %s cells (Holm)", cells)
 		}
 		note("%s", text)
+	}
+	if o.All && slices.ContainsFunc(c.Lines, func(l ComparisonLine) bool { return l.RankP != nil }) {
+		note("p by ranks: of each line alone, from 6 launches on; far from p where one launch is wild")
 	}
 	if tested {
 		note("could find: the smallest effect that would have been found 8 times in 10")
@@ -221,21 +242,41 @@ func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool)
 	}
 }
 
-// cells counts the cells that are compared.
-func (c *Comparison) cells() int {
-	seen := map[string]bool{}
+// judged is how many cells are judged together, of the metrics the one with the
+// fewest and the one with the most: a baseline has no TOTAL.
+func (c *Comparison) judged() (least, most int) {
+	count := map[string]int{}
 	for _, l := range c.Lines {
-		seen[l.Cell] = true
+		if l.P != nil {
+			count[l.Metric]++
+		}
 	}
-	return len(seen)
+	for _, n := range count {
+		if least == 0 || n < least {
+			least = n
+		}
+		most = max(most, n)
+	}
+	return least, most
 }
 
 // tooFew is the reason why something is unknown.
 func (c *Comparison) tooFew() string {
 	for _, l := range c.Lines {
-		if l.TooFew != "" {
+		if l.Ratio != nil && l.TooFew != "" {
 			return l.TooFew
 		}
 	}
 	return "the noise between launches is not known"
+}
+
+// advice is what to do about what is unknown: more launches, where there is but
+// one.
+func (c *Comparison) advice() string {
+	for _, l := range c.Lines {
+		if l.Ratio != nil && l.Separable == nil && min(l.A.N, l.B.N) == 1 {
+			return "; --rounds 3"
+		}
+	}
+	return ""
 }

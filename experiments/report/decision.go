@@ -1,240 +1,45 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"specrun/experiments/record"
 	"specrun/experiments/stats"
 )
 
-// sayPositions names unequal output lengths: time per cycle and token rise with
-// the context, so that the shorter outputs look faster for that alone.
-func (c *Comparison) sayPositions(rows []*paired) {
-	const felt = 0.02
-	said := map[string][]string{} // cells, by what is said of them
-	var order []string
-	say := func(cell, text string) {
-		if said[text] == nil {
-			order = append(order, text)
-		}
-		said[text] = append(said[text], cell)
-	}
-	for _, r := range rows {
-		if r.tokA == 0 || r.tokB == 0 {
-			continue
-		}
-		change := r.tokB/r.tokA - 1
-		length := fmt.Sprintf("outputs of b are %s (%.0f of %.0f tokens a request)", howLong(change), r.tokB, r.tokA)
-		switch {
-		case len(r.positions.Tokens) == 0 && math.Abs(change) > felt:
-			c.flag(fmt.Sprintf("%s: %s and positions are not known: the numbers may differ for the length alone", r.name, length))
-		case !r.positions.Unequal:
-		case math.Abs(change) <= felt:
-			say(r.name, "some outputs are of unequal length: compared over the positions that all runs have")
-		default:
-			sum := 0
-			for _, n := range r.positions.Tokens {
-				sum += n + 1
-			}
-			say(r.name, fmt.Sprintf("%s: compared over the first %.0f", length, float64(sum)/float64(max(1, len(r.positions.Tokens)))))
-		}
-	}
-	for _, text := range order {
-		if _, ok := c.lineNamed("accept_len"); ok {
-			c.note("%s: %s (accept length: over all)", cellsText(said[text]), text)
-		} else {
-			c.note("%s: %s", cellsText(said[text]), text)
-		}
-	}
-}
-
-// lineNamed finds the first line of a metric.
-func (c *Comparison) lineNamed(metric string) (*ComparisonLine, bool) {
-	for i := range c.Lines {
-		if c.Lines[i].Metric == metric {
-			return &c.Lines[i], true
-		}
-	}
-	return nil, false
-}
-
-func howLong(change float64) string {
-	switch {
-	case math.Abs(change+0.5) < 0.02:
-		return "half as long"
-	case math.Abs(change-1) < 0.02:
-		return "twice as long"
-	case change < 0:
-		return strings.ReplaceAll(percent(-change), ".0 %", " %") + " shorter"
-	}
-	return strings.ReplaceAll(percent(change), ".0 %", " %") + " longer"
-}
-
-// sayBaseline tells whether the host or the engine changed, or only speculation:
-// the baselines of both sides know.
-func (c *Comparison) sayBaseline(rows []*paired, o CompareOptions) {
-	if c.A.View.Sweep.ID == c.B.View.Sweep.ID {
-		return
-	}
-	for _, r := range rows {
-		if r.a.Baseline || r.b.Baseline {
-			continue
-		}
-		x, y := c.A.baseline(r.a), c.B.baseline(r.b)
-		if x == nil || y == nil {
-			continue
-		}
-		wholeA, wholeB := c.A.whole(), c.B.whole()
-		samples := [][]record.Sample{}
-		for _, d := range slices.Concat(wholeA.done(*x), wholeB.done(*y)) {
-			samples = append(samples, d.Samples)
-		}
-		p := stats.CommonPositions(samples...)
-		common := commonSources(wholeA.done(*x), wholeB.done(*y))
-		rowA, rowB := wholeA.row(*x, p, common), wholeB.row(*y, p, common)
-		for _, name := range []string{"tpot", "tpot_mean", "output_throughput"} {
-			a, b := rowA.launches[name], rowB.launches[name]
-			if len(a) == 0 || len(b) == 0 {
-				continue
-			}
-			opts := stats.Options{}
-			if o.Noise != nil {
-				opts.Noise = o.Noise(r.hostA, name)
-			}
-			v := stats.CompareWith(b, a, opts)
-			c.note("%s", c.baselineText(r, name, v))
-			return // of one load: others would say the same
-		}
-	}
-}
-
-// baselineText says what became of the baseline.
-func (c *Comparison) baselineText(r *paired, metric string, v stats.Comparison) string {
-	slower := slowness(metric, v.Ratio)
-	moved, word := signed(slower-1)+" time per token", "slower"
-	if slower < 1 {
-		word = "faster"
-	}
-	too := ""
-	if c.changed(r) {
-		if l := c.objectiveLine(r); (slowness(l.Metric, *l.Ratio) > 1) == (slower > 1) {
-			too = " too"
-		}
-	}
-	switch {
-	case v.Separable == nil:
-		return "baseline: " + moved + " ?: with one launch a side it is not known whether it moved"
-	case !*v.Separable && c.changed(r):
-		return "baseline the same (" + moved + " ~): what changed concerns speculation"
-	case !*v.Separable:
-		return "baseline the same (" + moved + " ~)"
-	}
-	return fmt.Sprintf("baseline %s%s: %s: the host or the engine changed, not only speculation", word, too, moved)
-}
-
-// changed says that a pair is separably faster or slower.
-func (c *Comparison) changed(r *paired) bool {
-	l := c.objectiveLine(r)
-	return l != nil && l.Separable != nil && *l.Separable
-}
-
-// slowness turns a ratio of any speed into how much more time b takes.
-func slowness(metric string, ratio float64) float64 {
-	if lowestWins(metric) {
-		return ratio
-	}
-	return 1 / ratio
-}
-
-// signed is a change in percent; one that rounds to nothing has no sign.
-func signed(fraction float64) string {
-	const invisible = 0.0005
-	switch {
-	case math.Abs(fraction) < invisible:
-		return "0.0 %"
-	case fraction < 0:
-		return "-" + percent(-fraction)
-	}
-	return "+" + percent(fraction)
-}
-
-// sayGap splits the gap between what a profiler claims and what was measured
-// without it, where one side has a profiler and the other has none.
-func (c *Comparison) sayGap(rows []*paired, o CompareOptions) {
-	if o.Gap == nil {
-		return
-	}
-	for _, r := range rows {
-		if r.a.Baseline || r.b.Baseline || r.shapesDiffer {
-			continue
-		}
-		a, knownA := profilers(r.left)
-		b, knownB := profilers(r.right)
-		switch {
-		case !knownA || !knownB:
-		case len(a) > 0 && len(b) == 0:
-			c.Gap = o.Gap(medianMetrics(r.left), medianMetrics(r.right))
-		case len(b) > 0 && len(a) == 0:
-			c.Gap = o.Gap(medianMetrics(r.right), medianMetrics(r.left))
-		}
-		if c.Gap != nil {
-			return
-		}
-	}
-}
-
-// medianMetrics gives the median of each metric over runs.
-func medianMetrics(runs []record.RunData) []record.Metric {
-	type key struct{ name, source string }
-	at := map[key]int{}
-	values := map[key][]float64{}
-	var out []record.Metric
-	for _, d := range runs {
-		for _, m := range d.Metrics {
-			k := key{m.Name, m.Source}
-			if _, ok := at[k]; !ok {
-				at[k] = len(out)
-				out = append(out, m)
-			}
-			values[k] = append(values[k], m.Value)
-		}
-	}
-	for k, i := range at {
-		out[i].Value = stats.Median(values[k])
-	}
-	return out
-}
-
 // objectiveLine is the line of a pair by which b is called faster or slower: that
-// of the objective, else of the nearest speed that both sides have.
+// of the objective when it is a speed, else of the nearest speed that both sides
+// have. Nil when there is none.
 func (c *Comparison) objectiveLine(r *paired) *ComparisonLine {
 	for _, name := range []string{c.Objective, "output_throughput", "tpot", "tpot_mean", "cycle_total", "gen_throughput"} {
 		for i := range c.Lines {
 			l := &c.Lines[i]
-			if l.Cell == r.name && l.Metric == name && l.Ratio != nil {
+			if l.Cell == r.name && l.Metric == name && l.Ratio != nil && stats.IsSpeed(name) {
 				return l
 			}
 		}
 	}
-	// What was asked for instead, when it is a speed.
+	// What was asked for instead.
 	for i := range c.Lines {
-		if l := &c.Lines[i]; l.Cell == r.name && l.Ratio != nil && l.Metric != "accept_len" {
+		if l := &c.Lines[i]; l.Cell == r.name && l.Ratio != nil && stats.IsSpeed(l.Metric) {
 			return l
 		}
 	}
 	return nil
 }
 
+// finding is what one cell says about b over a.
+type finding struct {
+	name   string
+	line   *ComparisonLine
+	slower float64 // time of b over that of a
+}
+
 // decide says in a sentence what came out, and which cells are regressions.
 func (c *Comparison) decide(rows []*paired) {
-	type finding struct {
-		name   string
-		line   *ComparisonLine
-		slower float64 // time of b over that of a
-	}
 	var slower, faster, unknown, same []finding
 	for _, r := range rows {
 		l := c.objectiveLine(r)
@@ -260,50 +65,24 @@ func (c *Comparison) decide(rows []*paired) {
 			c.Regressions = append(c.Regressions, fmt.Sprintf("%s %s %s", r.name, head(l.Metric), signed(*l.Ratio-1)))
 		}
 	}
-	most := func(fs []finding) finding {
-		return slices.MaxFunc(fs, func(x, y finding) int {
-			switch a, b := math.Abs(math.Log(x.slower)), math.Abs(math.Log(y.slower)); {
-			case a < b:
-				return -1
-			case a > b:
-				return 1
-			}
-			return 0
-		})
-	}
-	cells := len(slower) + len(faster) + len(unknown) + len(same)
-	say := func(fs []finding, word string) string {
-		m := most(fs)
-		by := strings.ReplaceAll(fmt.Sprintf("%.1f %%", 100*(math.Max(m.slower, 1/m.slower)-1)), ".0 %", " %")
-		if p := 100 * (math.Max(m.slower, 1/m.slower) - 1); p >= 10 {
-			by = fmt.Sprintf("%.0f %%", p)
-		}
-		switch {
-		case cells == 1:
-			return fmt.Sprintf("b is %s %s than a", by, word)
-		case len(fs) == 1:
-			return fmt.Sprintf("b is %s %s than a in %s", by, word, m.name)
-		}
-		return fmt.Sprintf("b is %s than a in %d of %d cells, by up to %s (%s)", word, len(fs), cells, by, m.name)
-	}
+	c.speeds = len(slower) + len(faster) + len(unknown) + len(same)
 	var parts []string
 	if len(slower) > 0 {
-		parts = append(parts, say(slower, "slower"))
+		parts = append(parts, c.sayFound(slower, "slower"))
 	}
 	if len(faster) > 0 {
-		parts = append(parts, say(faster, "faster"))
+		parts = append(parts, c.sayFound(faster, "faster"))
 	}
 	switch {
-	case cells == 0:
-		c.Decision = "no speed that both sides have"
+	case c.speeds == 0:
+		c.Decision = c.withoutSpeed()
 		return
 	case len(parts) > 0:
 		c.Decision = strings.Join(parts, "; ") + ": " + c.likelyText()
 		return
 	case len(unknown) > 0:
 		m := most(unknown)
-		c.Decision = fmt.Sprintf("not known whether b differs from a: %s %s in %s, but a side has one launch, and launches differ (--rounds 3)",
-			head(m.line.Metric), signed(*m.line.Ratio-1), m.name)
+		c.Decision = fmt.Sprintf("not known whether b differs from a: %s %s in %s, but %s", head(m.line.Metric), signed(*m.line.Ratio-1), m.name, m.line.missing())
 		return
 	}
 	least := 0.0
@@ -312,7 +91,70 @@ func (c *Comparison) decide(rows []*paired) {
 			least = math.Max(least, *f.line.MinEffect)
 		}
 	}
-	c.Decision = fmt.Sprintf("no difference found between a and b; one of %s would have been", percent(least))
+	c.Decision = "no difference found between a and b"
+	if least > 0 {
+		c.Decision += fmt.Sprintf("; one of %s would have been", percent(least))
+	}
+}
+
+// missing says why a line has no verdict.
+func (l *ComparisonLine) missing() string {
+	if min(l.A.N, l.B.N) == 1 {
+		return "a side has one launch, and launches differ (--rounds 3)"
+	}
+	return l.TooFew
+}
+
+// most is the finding that is furthest from no difference.
+func most(fs []finding) finding {
+	return slices.MaxFunc(fs, func(x, y finding) int {
+		return cmp.Compare(math.Abs(math.Log(x.slower)), math.Abs(math.Log(y.slower)))
+	})
+}
+
+// sayFound says in how many cells b is slower or faster and by how much time. A
+// rate falls by a smaller fraction than the time that it stands for rises, so that
+// it is told too, as the table and a limit have it.
+func (c *Comparison) sayFound(fs []finding, word string) string {
+	m := most(fs)
+	by := strings.ReplaceAll(fmt.Sprintf("%.1f %%", 100*(math.Max(m.slower, 1/m.slower)-1)), ".0 %", " %")
+	if p := 100 * (math.Max(m.slower, 1/m.slower) - 1); p >= 10 {
+		by = fmt.Sprintf("%.0f %%", p)
+	}
+	rate := ""
+	if !lowestWins(m.line.Metric) && *m.line.Ratio < 1 {
+		rate = head(m.line.Metric) + " " + signed(*m.line.Ratio-1)
+	}
+	switch {
+	case len(fs) > 1:
+		return fmt.Sprintf("b is %s than a in %d of %d cells, by up to %s (%s)", word, len(fs), c.speeds, by, strings.TrimSuffix(m.name+", "+rate, ", "))
+	case c.speeds > 1:
+		by += " " + word + " than a in " + m.name
+	default:
+		by += " " + word + " than a"
+	}
+	if rate != "" {
+		by += " (" + rate + ")"
+	}
+	return "b is " + by
+}
+
+// withoutSpeed says what came out where nothing that was compared is a speed.
+func (c *Comparison) withoutSpeed() string {
+	var found []string
+	for _, l := range c.Lines {
+		if l.Ratio != nil && l.Separable != nil && *l.Separable {
+			found = append(found, fmt.Sprintf("%s %s in %s", head(l.Metric), signed(*l.Ratio-1), l.Cell))
+		}
+	}
+	const shown = 3
+	if len(found) > shown {
+		found = append(found[:shown], fmt.Sprintf("and %d more", len(found)-shown))
+	}
+	if len(found) == 0 {
+		return "no speed that both sides have, and no other difference found"
+	}
+	return "b differs from a: " + strings.Join(found, ", ") + "; that is no speed, so that neither is called faster"
 }
 
 // likelyText names the likeliest cause of a difference, or two that are about as
@@ -368,8 +210,13 @@ func (e *RegressionError) Hint() string {
 
 // Regression is *RegressionError when a cell is slower than CompareOptions.Limit
 // allows and separable from the reference; nil otherwise, also when that cannot
-// be told after one launch.
+// be told after one launch. With a limit it is *NothingError where no cell has a
+// speed that could be compared: such a comparison would never fail.
 func (c *Comparison) Regression() error {
+	if c.limit > 0 && c.speeds == 0 {
+		return &NothingError{fmt.Sprintf("%s and %s have no speed that can be compared, so that a regression would not be seen", c.A.Ref, c.B.Ref),
+			"--metric names a rate or a time that both have"}
+	}
 	if len(c.Regressions) == 0 {
 		return nil
 	}

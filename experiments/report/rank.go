@@ -11,14 +11,7 @@ import (
 )
 
 // lowestWins says which way an objective goes.
-func lowestWins(metric string) bool {
-	for _, prefix := range []string{"cycle_", "tpot", "ttft", "itl", "request_latency", "e2e"} {
-		if strings.HasPrefix(metric, prefix) {
-			return true
-		}
-	}
-	return false
-}
+func lowestWins(metric string) bool { return stats.DirectionOf(metric) == stats.Lower }
 
 // rank finds the best row and how sure it is. Ties go to the earlier cell.
 func (s *Summary) rank() {
@@ -78,14 +71,23 @@ func (s *Summary) rank() {
 }
 
 // steps gives the speculative steps of a cell as text: cycles of equal steps do
-// equal work. It is what the server was started with, else the parameter.
+// equal work. It is what the server was started with, else the parameter; "" when
+// neither is known.
 func steps(c record.Cell, runs []record.Run, data map[string]record.RunData) string {
+	asked := ""
 	for _, r := range runs {
 		for _, f := range data[r.ID].Provenance {
-			if f.Group == "flags" && strings.HasSuffix(f.Key, "speculative-num-steps") {
+			switch {
+			case f.Group != "flags" || ruleKey("flags", f.Key) != "speculative-num-steps":
+			case strings.HasPrefix(f.Key, askedPrefix):
+				asked = f.Value
+			default: // what is in effect
 				return f.Value
 			}
 		}
+	}
+	if asked != "" {
+		return asked
 	}
 	if v, ok := c.Params["steps"]; ok {
 		return paramText(v)
