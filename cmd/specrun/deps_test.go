@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 }
 
 // testOnly are packages that only tests may import.
-var testOnly = []string{"remote/remotetest", "patches/wheels", "experiments/recordertest", "experiments/metrics/metricstest"}
+var testOnly = []string{"remote/remotetest", "patches/wheels", "experiments/recordertest", "experiments/metrics/metricstest", "internal/tier"}
 
 func TestImportsFollowTheDesign(t *testing.T) {
 	root := "../.."

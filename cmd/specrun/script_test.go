@@ -39,6 +39,9 @@ func scriptParams(dir string) testscript.Params {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(home, ".local", "state"))
 			e.Setenv("SSH_AUTH_SOCK", "")
 			e.Setenv("SPECRUN_STORE", "")
+			// Under -race each end of a program else waits a second for reports
+			// of other threads; the end of a command has joined its own.
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -14,6 +14,7 @@ import (
 
 	"specrun/experiments/metrics"
 	"specrun/experiments/record"
+	"specrun/internal/tier"
 )
 
 // harvest feeds a log in chunks and collects all that is drained on the way.
@@ -85,7 +86,7 @@ func TestFollower_AnyChunkingGivesTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(filepath.Base(f), func(t *testing.T) {
-			rounds := 4
+			rounds := tier.Size(1, 4)
 			if len(log) > 20_000 {
 				rounds = 1
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"specrun/experiments/record"
+	"specrun/internal/tier"
 )
 
 // change is a fact that differs between two sides; "" is absent.
@@ -147,7 +148,7 @@ func sidesOf(changes []change) (a, b []record.RunData) {
 func TestExplain_TrueCauseFirstAmongInnocents(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	for name, cause := range culprits {
-		for round := range 24 {
+		for round := range tier.Size(6, 24) {
 			changes := slices.Clone(innocents)
 			r.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 			changes = changes[:20+r.IntN(len(changes)-20)]

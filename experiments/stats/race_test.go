@@ -3,4 +3,4 @@
 package stats
 
 // The race detector makes arithmetic ten times slower and finds nothing in it.
-const simulated, seeds = 500, 2
+const simulated, seeds = 300, 2
