@@ -246,6 +246,7 @@ var kinds = []struct {
 	{as[*configs.UnknownHostError](), exitUsage},
 	{as[*configs.FileError](), exitUsage},
 	{as[*engine.UnknownError](), exitUsage},
+	{as[*report.FormatError](), exitUsage},
 	{as[*experiments.SecretError](), exitUsage},
 	{as[*experiments.ClaimedError](), exitLocked},
 	{as[*experiments.InterruptedError](), exitInterrupted},

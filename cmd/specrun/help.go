@@ -56,7 +56,7 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + write
 	case "server status", "server logs", "lock status":
 		flags += hosts
-	case "list", "show", "diff", "logs", "import":
+	case "list", "show", "diff", "logs", "import", "export":
 		flags += " store"
 	case "demo", "lab start":
 		flags += engine

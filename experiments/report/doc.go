@@ -23,4 +23,10 @@
 //	c, err := report.Compare(a, b, report.CompareOptions{Limit: 0.03})
 //	err = c.WriteText(os.Stdout, report.Options{})
 //	err = c.Regression() // *RegressionError
+//
+// An Export writes runs for other programs, labels and failed checks with them:
+//
+//	e, err := report.NewExport(file, report.FormatCSV, report.ExportOptions{})
+//	err = e.Add(side, report.Options{CellLabels: trust.AssessCell}) // for each side
+//	count, err := e.Close()
 package report
