@@ -136,16 +136,13 @@ func (s series) benchUnit() string {
 	return strings.Join(strings.Fields(text), "_")
 }
 
-// better says which way is good, "" when neither is.
+// better says which way is good, as the format has it; "" when neither is.
 func (s series) better() string {
-	switch s.unit {
-	case "tok/s", "req/s", "tokens/step":
+	switch stats.DirectionOf(s.name) {
+	case stats.Higher:
 		return "higher"
-	case "ms", "s", "ms/cyc":
+	case stats.Lower:
 		return "lower"
-	}
-	if s.name == "accept_rate" || s.name == "draft_acceptance_rate" {
-		return "higher"
 	}
 	return ""
 }
