@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"specrun/experiments/bench"
@@ -113,19 +114,29 @@ func modelsOf(c ServerConfig) []ModelFiles {
 	return out
 }
 
-// hider hides this launch's secrets: those that the spec names are known to it
-// from the beginning.
-func (a *attempt) hider() *redactor {
-	if a.secrets == nil {
-		a.secrets = newRedactor(a.x.plan.Host.Name, a.cfg.Secrets)
-		for _, name := range sortedKeys(a.cfg.Secrets) {
-			if value, ok := a.x.deps.Getenv(a.cfg.Secrets[name]); ok && value != "" {
-				a.secrets.hide(value)
-			}
+// hider hides the sweep's secrets: those that the spec names or holds are known
+// to it from the beginning, those of a server's environment once it was read.
+func (x *execution) hider() *redactor {
+	if x.secrets != nil {
+		return x.secrets
+	}
+	named := map[string]string{}
+	for _, c := range x.plan.Cells {
+		maps.Copy(named, c.Server.Secrets)
+	}
+	x.secrets = newRedactor(x.plan.Host.Name, named)
+	for _, name := range sortedKeys(named) {
+		if value, ok := x.deps.Getenv(named[name]); ok && value != "" {
+			x.secrets.hide(value)
 		}
 	}
-	return a.secrets
+	for _, s := range literalSecrets(x.plan.Cells) {
+		x.secrets.hide(s.value)
+	}
+	return x.secrets
 }
+
+func (a *attempt) hider() *redactor { return a.x.hider() }
 
 // facts hides in the values of facts.
 func (r *redactor) facts(list []record.Fact) []record.Fact {
@@ -179,10 +190,10 @@ func surroundings(s bench.Surroundings) []record.Fact {
 			continue
 		}
 		text := fmt.Sprintf("%d files", c.Before.Files)
-		if c.Before.Cut {
-			text = "more than " + text
+		if c.Before.Cut { // how far the look came says nothing of the cache
+			text = "many files"
 		}
-		if c.Changed() {
+		if changed, _ := c.Changed(); changed && !c.Before.Cut {
 			text += fmt.Sprintf(", %d after the benchmark", c.After.Files)
 		}
 		f.add("host", "compile_cache "+c.Path, text)

@@ -289,7 +289,79 @@ func TestCaches_SeeWhatWasCompiled(t *testing.T) {
 	if s := r.Caches[0]; s.Before.Files != 1 || s.After.Files != 2 || s.Before.NewestUs == 0 {
 		t.Errorf("%+v", s)
 	}
+	if _, known := r.Caches[0].Changed(); !known {
+		t.Error("what both looks saw whole is not known")
+	}
 	if changed, known := (Surroundings{}).CachesChanged(); known || changed != nil {
 		t.Error("nobody looked, and yet it is known")
+	}
+}
+
+// A look that was cut, by the time or the number of files, says nothing of the
+// files behind: where the second gets further, no file has come.
+func TestCaches_LooksThatWereCutAreComparedAsFarAsBothSaw(t *testing.T) {
+	dir := t.TempDir()
+	// In a walk "a/z" comes before "a.b/k", as text behind it.
+	for _, name := range []string{"a/y", "a/z", "a.b/k", "b/k", "c/k", "d/k"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.UnixMicro(5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := func(n int) func(int) bool { return func(files int) bool { return files >= n } }
+	all := after(100)
+	look := func(before, second func(int) bool) Cache {
+		b := lookAtCache(dir, "", before)
+		return Cache{Before: b, After: lookAtCache(dir, b.Last, second)}
+	}
+	for _, c := range []struct {
+		name           string
+		before, second func(int) bool
+		files          int // of the second
+	}{{"the first was cut", after(3), all, 3}, {"the first was cut within a folder", after(1), all, 1}, {"neither was", all, all, 6}} {
+		got := look(c.before, c.second)
+		if changed, known := got.Changed(); changed || !known || got.After.Files != c.files {
+			t.Errorf("%s: changed %v, known %v: %+v", c.name, changed, known, got)
+		}
+	}
+	if changed, known := look(all, after(3)).Changed(); changed || known {
+		t.Errorf("the second was cut: changed %v, known %v", changed, known)
+	}
+	if changed, known := look(after(4), after(2)).Changed(); changed || known {
+		t.Errorf("both were cut, the second before: changed %v, known %v", changed, known)
+	}
+
+	before := lookAtCache(dir, "", after(4)) // until b/k
+	for name, want := range map[string]bool{"c/new": false, "a/new": true} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if changed, known := (Cache{Before: before, After: lookAtCache(dir, before.Last, all)}).Changed(); changed != want || !known {
+			t.Errorf("with %s: changed %v, known %v", name, changed, known)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "b/k")); err != nil { // the last one that was seen
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "a/new")); err != nil {
+		t.Fatal(err)
+	}
+	if changed, known := (Cache{Before: before, After: lookAtCache(dir, before.Last, all)}).Changed(); !changed || !known {
+		t.Errorf("without the last one: changed %v, known %v", changed, known)
+	}
+	// Written while it could be looked at whole before, and not after.
+	if changed, known := (Cache{Before: CacheState{Files: 6, NewestUs: 5}, After: CacheState{Files: 3, NewestUs: 9, Cut: true}}).Changed(); !changed || !known {
+		t.Errorf("a newer file: changed %v, known %v", changed, known)
+	}
+	// A report of an earlier version does not say how far its look came.
+	if changed, known := (Cache{Before: CacheState{Files: 3, Cut: true}, After: CacheState{Files: 6, NewestUs: 9}}).Changed(); changed || known {
+		t.Errorf("an old report: changed %v, known %v", changed, known)
 	}
 }

@@ -54,7 +54,7 @@ func startWatch(ctx context.Context, job *Watch, now func() int64) *watcher {
 	}
 	w := &watcher{job: *job, now: now, proc: "/proc", uuids: map[string]bool{}, byIndex: map[int]string{}, neighbours: map[GPUProcess]bool{}}
 	for _, path := range job.Caches {
-		w.caches = append(w.caches, Cache{Path: path, Before: lookAtCache(path)})
+		w.caches = append(w.caches, Cache{Path: path, Before: lookAtCache(path, "", within(maxCacheLook))})
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
 	path, err := exec.LookPath("nvidia-smi")
@@ -75,7 +75,7 @@ func (w *watcher) stop() {
 	w.cancel()
 	w.done.Wait()
 	for i := range w.caches {
-		w.caches[i].After = lookAtCache(w.caches[i].Path)
+		w.caches[i].After = lookAtCache(w.caches[i].Path, w.caches[i].Before.Last, within(maxCacheSecond))
 	}
 }
 
