@@ -148,8 +148,12 @@ func TestImportHost_ReadsAsTheFileHere(t *testing.T) {
 	log := serverLog(3000, 200)
 	names := []string{"server.log", "it's \"quoted\" $HOME.log", "two\nlines.log", "-n", "st*r.log", "small.log", "no end.log", "old.log.gz", "bench.json", "hole.log"}
 	contents := map[string][]byte{}
-	for _, n := range names {
+	short := log[:bytes.LastIndexByte(log[:60000], '\n')+1]
+	for i, n := range names {
 		contents[n] = append([]byte("# "+n[:1]+"\n"), log...)
+		if i > 0 && !tier.Full { // one name with enough to filter
+			contents[n] = append([]byte("# "+n[:1]+"\n"), short...)
+		}
 	}
 	contents["small.log"] = log[:3000]
 	contents["no end.log"] = log[:len(log)-2000]

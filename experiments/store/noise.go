@@ -20,6 +20,10 @@ const noiseOf = 200
 // there, of sweeps, A/A sweeps and probes, and only what one source measured: the
 // one that has most. No group means that nothing is remembered.
 func (s *Store) LaunchNoise(ctx context.Context, host, experiment, metric string) ([][]float64, error) {
+	return s.launchNoise(ctx, host, experiment, metric, noiseOf)
+}
+
+func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string, newest int) ([][]float64, error) {
 	type reading struct {
 		cell, launch, source string
 		value                sql.NullFloat64
@@ -36,7 +40,7 @@ func (s *Store) LaunchNoise(ctx context.Context, host, experiment, metric string
 				WHERE launch.host = $3 AND sweep.name = $4 AND launch.state = $5 AND sweep.kind IN ('sweep', 'aa', 'probe')
 				ORDER BY launch.ord DESC LIMIT $6)
 			ORDER BY launch.ord DESC, run.ord`,
-			string(record.RunDone), metric, host, experiment, string(record.LaunchDone), noiseOf)
+			string(record.RunDone), metric, host, experiment, string(record.LaunchDone), newest)
 		return err
 	})
 	if err != nil {

@@ -81,12 +81,13 @@ func TestLaunchNoise_GroupsWhatLaunchesOfACellMeasured(t *testing.T) {
 
 func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
 	s := fresh(t)
-	for i := range noiseOf/2 + 5 {
+	const newest = 20
+	for i := range newest/2 + 5 {
 		v := float64(1000 + 10*i)
 		storeSweep(t, s, fmt.Sprintf("s%03d", i), "probe", "steps", "h", "{}", record.SweepDone, measured{values: []float64{v}}, measured{values: []float64{v + 1}})
 	}
-	got, err := s.LaunchNoise(context.Background(), "h", "steps", "tpot")
-	if err != nil || len(got) != noiseOf/2 || got[len(got)-1][0] != 1051 {
+	got, err := s.launchNoise(context.Background(), "h", "steps", "tpot", newest)
+	if err != nil || len(got) != newest/2 || got[len(got)-1][0] != 1051 {
 		t.Errorf("%d groups, the oldest %v, %v", len(got), got[len(got)-1:], err)
 	}
 }
