@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -52,6 +53,15 @@ func (c *Comparison) pair(p pair) *paired {
 			r.flags = append(r.flags, "a: the speculative steps are not known: TOTAL may be of other work")
 		case stepsB == "":
 			r.flags = append(r.flags, "b: the speculative steps are not known: TOTAL may be of other work")
+		}
+	}
+	for _, side := range []struct {
+		letter string
+		cell   record.Cell
+		runs   int
+	}{{"a", p.a, len(r.left)}, {"b", p.b, len(r.right)}} {
+		if side.cell.Params[paramFlags] == notRecorded && side.runs > 1 {
+			r.flags = append(r.flags, fmt.Sprintf("%s: how the server was started is not recorded: its %d starts count as launches of one cell", side.letter, side.runs))
 		}
 	}
 	for _, f := range r.flags {

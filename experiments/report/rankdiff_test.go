@@ -355,7 +355,7 @@ func TestDiff_Golden(t *testing.T) {
 		s := FileSide("x", []record.RunData{{Provenance: facts}})
 		s.Ref, s.Kind, s.Run = ref, SideRun, "start 1"
 		s.View.Sweep.Name = "practice"
-		s.View.Cells[0].Params = record.Params{"steps": int64(2)}
+		s.View.Cells[0].Params, s.View.Cells[0].Baseline = record.Params{"steps": int64(2)}, false
 		s.View.Runs[0].Host, s.View.Runs[0].StartUs = "lab", epochUs
 		return s
 	}

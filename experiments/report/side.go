@@ -26,17 +26,21 @@ type Side struct {
 	Run   string   // id of the only run that is meant; "" = all of the cells
 }
 
-// FileSide makes a side of what was read out of a file: one cell, and a launch
-// for each start of the server in it.
+// FileSide makes a side of what was read out of a file: a cell for each
+// configuration that the server was started with, and in it a launch for each
+// start. Their rounds say in which order they came, not that they took turns.
 func FileSide(path string, runs []record.RunData) Side {
 	s := Side{Ref: path, Kind: SideFile, View: record.SweepView{Data: map[string]record.RunData{}}}
 	s.View.Sweep = record.Sweep{ID: path, Name: path, Kind: SideFile}
-	s.View.Cells = []record.Cell{{ID: "cell", SweepID: path, Params: record.Params{}}}
-	for i, data := range runs {
-		id := fmt.Sprintf("start %d", i+1)
-		s.View.Slots = append(s.View.Slots, record.Slot{ID: id, CellID: "cell", Round: i})
-		s.View.Runs = append(s.View.Runs, record.Run{ID: id, SlotID: id, Attempt: 1, LaunchID: id, State: record.RunDone})
-		s.View.Data[id] = data
+	for ord, c := range Configurations(runs) {
+		cell := record.Cell{ID: fmt.Sprintf("cell %d", ord+1), SweepID: path, Ord: ord, Params: c.Params, Baseline: c.Baseline}
+		s.View.Cells = append(s.View.Cells, cell)
+		for _, i := range c.Starts {
+			id := fmt.Sprintf("start %d", i+1)
+			s.View.Slots = append(s.View.Slots, record.Slot{ID: id, CellID: cell.ID, Round: i})
+			s.View.Runs = append(s.View.Runs, record.Run{ID: id, SlotID: id, Attempt: 1, LaunchID: id, State: record.RunDone})
+			s.View.Data[id] = runs[i]
+		}
 	}
 	return s
 }
@@ -113,7 +117,11 @@ func within(a, b record.Params) bool {
 func (s *Side) head(letter string) []string {
 	out := []string{letter, plain(s.Ref)}
 	if s.Kind == SideFile {
-		return append(out, "file", plural(len(s.View.Runs), "server start"))
+		what := plural(len(s.View.Runs), "server start")
+		if n := len(s.View.Cells); n > 1 {
+			what += fmt.Sprintf(" of %d configurations", n)
+		}
+		return append(out, "file", what)
 	}
 	what := s.Kind + " " + s.View.Sweep.ID
 	var host string
