@@ -45,10 +45,9 @@ type attempt struct {
 	ready   server.Ready
 	patches PatchState
 	facts   launchFacts
-	argv    []string  // as the server is started; rec.Argv hides its secrets
-	probed  *found    // facts that were read while the server started; nil: not yet
-	secrets *redactor // of hider
-	keeper  *keeper   // of the leases
+	argv    []string // as the server is started; rec.Argv hides its secrets
+	probed  *found   // facts that were read while the server started; nil: not yet
+	keeper  *keeper  // of the leases
 
 	run    *record.Run // being measured
 	runNow PlannedRun
@@ -165,7 +164,7 @@ func (a *attempt) goOn(ctx context.Context, adopted *record.Run) error {
 	}
 	// From outside: the run in progress counts for nothing.
 	release()
-	why := err.Error()
+	why := a.hider().text(err.Error())
 	if ctx.Err() != nil {
 		why = "interrupted"
 	}

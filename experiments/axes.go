@@ -52,6 +52,9 @@ func bindAxes(s *Spec, axes []Axis) ([]boundAxis, error) {
 				return nil, err
 			}
 			for _, row := range a.Rows {
+				if (b.kind == axisFlag || b.kind == axisEnv) && isSecret(b.name) && !row[j].IsNull() && !isEmptySecret(row[j].Text) {
+					return nil, secretAxis(key, b.name)
+				}
 				if err := b.accepts(row[j]); err != nil {
 					return nil, &ArgError{Arg: a.Arg, Msg: err.Error()}
 				}

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +39,18 @@ type ArgError struct {
 	Advice string
 }
 
-func (e *ArgError) Error() string { return fmt.Sprintf("%s: %s", e.Arg, e.Msg) }
+// Error leaves out values of keys that are named like secrets.
+func (e *ArgError) Error() string {
+	key, value, _ := strings.Cut(e.Arg, "=")
+	if !slices.ContainsFunc(strings.Split(key, "+"), isSecret) || value == "" {
+		return fmt.Sprintf("%s: %s", e.Arg, e.Msg)
+	}
+	msg := e.Msg
+	for _, v := range append([]string{value}, strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(",+", c) })...) {
+		msg = strings.ReplaceAll(msg, v, "...")
+	}
+	return fmt.Sprintf("%s=...: %s", key, msg)
+}
 
 // Hint says what to do next; "" when the message says it all.
 func (e *ArgError) Hint() string { return e.Advice }

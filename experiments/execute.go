@@ -34,6 +34,7 @@ type execution struct {
 	launches  int
 	expected  int
 	notes     []string
+	secrets   *redactor // of hider
 }
 
 // Execute runs a plan as a new sweep and blocks until it has ended. A nil
@@ -116,7 +117,7 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 
 func (x *execution) nowUs() int64 { return x.deps.Now().UnixMicro() }
 
-func (x *execution) note(text string) { x.notes = append(x.notes, text) }
+func (x *execution) note(text string) { x.notes = append(x.notes, x.hider().text(text)) }
 
 // cleaning is a context that outlives a cancel, for undoing.
 func (x *execution) cleaning(ctx context.Context) (context.Context, context.CancelFunc) {

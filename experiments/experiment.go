@@ -190,6 +190,9 @@ func Resolve(s *Spec, o Options) (*Experiment, error) {
 	if len(e.Cells) == 0 || len(e.Cells) == e.baselines() && len(e.Merged) == 0 {
 		return nil, e.nothingLeft()
 	}
+	if err := refuseSecretParams(e.Cells); err != nil {
+		return nil, err
+	}
 	switch {
 	case o.AA:
 		e.Kind = KindAA

@@ -102,29 +102,33 @@ func (a *attempt) tail(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
+	if from > 0 { // of half a line nobody can tell what is secret
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
 	return string(text)
 }
 
-// attachTail keeps the end of the log with a failed run. The run's result is
-// stored already, so what goes wrong here is a note.
+// attachTail keeps the end of the log with a failed run, its secrets hidden. The
+// run's result is stored already, so what goes wrong here is a note.
 func (a *attempt) attachTail(ctx context.Context, runID string) {
 	text := a.tail(ctx)
 	if text == "" {
 		return
 	}
-	_, err := a.x.deps.Recorder.Attach(context.WithoutCancel(ctx), record.Artifact{RunID: runID, LaunchID: a.rec.ID, Name: "server-tail.log"}, strings.NewReader(text))
+	_, err := a.x.deps.Recorder.Attach(context.WithoutCancel(ctx), record.Artifact{RunID: runID, LaunchID: a.rec.ID, Name: "server-tail.log"},
+		strings.NewReader(a.hider().text(text)))
 	if err != nil {
 		a.x.note(fmt.Sprintf("the log tail of run %s was not kept: %v", runID, err))
 	}
 }
 
-// attachLog keeps the whole log of the launch. One that cannot be read is a
-// note: what was measured is stored already.
+// attachLog keeps the whole log of the launch, its secrets hidden. One that
+// cannot be read is a note: what was measured is stored already.
 func (a *attempt) attachLog(ctx context.Context) error {
 	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, upTo: -1}
-	_, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{LaunchID: a.rec.ID, Name: "server.log"}, f)
+	_, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{LaunchID: a.rec.ID, Name: "server.log"}, newHiding(f, a.hider()))
 	if err != nil && f.gone() {
-		why := (&unreadableError{f.path, f.failed}).Error()
+		why := a.hider().text((&unreadableError{f.path, f.failed}).Error())
 		a.x.note(fmt.Sprintf("%s: launch %s ended without its log: %s", a.x.host.Name, a.rec.ID, why))
 		return a.record(ctx, "", stepLaunch, record.EventNote, map[string]string{"log": why}, record.Change{})
 	}

@@ -3,6 +3,7 @@ package experiments
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +88,8 @@ func NewPlan(e *Experiment) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan %s: spec as JSON: %w", s.Name, err)
 	}
+	hide := planHider(e.Host, e.Cells)
+	spec = hide.json(spec) // nothing starts a server from it
 	p := &Plan{Schema: 1, Name: s.Name, Kind: e.Kind, Host: e.Host, Objective: s.Objective, Rounds: e.Rounds, Repeats: e.Repeats,
 		Order: s.Order, After: s.After, RunLimit: Duration(s.Limits.Run),
 		Ready: PlanReady{Duration(s.Server.Ready.Timeout), Duration(s.Server.Ready.Stall)},
@@ -109,14 +112,14 @@ func NewPlan(e *Experiment) (*Plan, error) {
 				l.Runs = append(l.Runs, PlannedRun{Cell: cell, Repeat: repeat})
 			}
 		}
-		if l.Command, l.Placeholder, err = command(e.renderer, e.Cells[group[0]].Server); err != nil {
+		if l.Command, l.Placeholder, err = command(e.renderer, e.Cells[group[0]].Server, hide); err != nil {
 			return nil, err
 		}
 		p.Launches = append(p.Launches, l)
 	}
 	for i := range p.Quotes {
 		q := &p.Quotes[i]
-		if q.Command, q.Placeholder, err = command(e.renderer, q.Cell.Server); err != nil {
+		if q.Command, q.Placeholder, err = command(e.renderer, q.Cell.Server, hide); err != nil {
 			return nil, err
 		}
 	}
@@ -156,9 +159,9 @@ func argv(r Renderer, c ServerConfig, port int) ([]string, error) {
 	return append(append([]string(nil), c.Prefix...), tail...), nil
 }
 
-// command is a server's command to paste; placeholder is the port in it that
-// stands for another one, 0 when it is the server's own.
-func command(r Renderer, c ServerConfig) (text string, placeholder int, err error) {
+// command is a server's command to paste, its secrets hidden; placeholder is the
+// port in it that stands for another one, 0 when it is the server's own.
+func command(r Renderer, c ServerConfig, hide *redactor) (text string, placeholder int, err error) {
 	port := c.Port
 	if port == 0 {
 		port, placeholder = firstAutoPort, firstAutoPort
@@ -174,7 +177,44 @@ func command(r Renderer, c ServerConfig) (text string, placeholder int, err erro
 	for k, v := range c.Env {
 		env[k] = v
 	}
-	return r.Shell(words, env, c.Cwd), placeholder, nil
+	return r.Shell(hide.argv(words), hide.values(env), c.Cwd), placeholder, nil
+}
+
+// planHider hides the secrets that a plan holds as text.
+func planHider(h HostConfig, cells []Cell) *redactor {
+	hide := newRedactor(h.Name, nil)
+	for _, s := range literalSecrets(cells) {
+		hide.hide(s.value)
+	}
+	return hide
+}
+
+// Shown is the plan as it may be printed: its secrets hidden. It cannot be
+// executed.
+func (p *Plan) Shown() *Plan {
+	hide := planHider(p.Host, p.All())
+	config := func(c ServerConfig) ServerConfig {
+		c.Env, c.HostEnv, c.Args = hide.values(c.Env), hide.values(c.HostEnv), hide.argv(c.Args)
+		c.Prefix = hide.argv(c.Prefix)
+		c.Flags = slices.Clone(c.Flags)
+		for i, f := range c.Flags {
+			c.Flags[i].Values = nil
+			for _, v := range f.Values {
+				c.Flags[i].Values = append(c.Flags[i].Values, hide.value(f.Name, v))
+			}
+		}
+		return c
+	}
+	shown := *p
+	shown.Host.Env = hide.values(p.Host.Env)
+	shown.Cells, shown.Quotes = slices.Clone(p.Cells), slices.Clone(p.Quotes)
+	for i := range shown.Cells {
+		shown.Cells[i].Server = config(shown.Cells[i].Server)
+	}
+	for i := range shown.Quotes {
+		shown.Quotes[i].Cell.Server = config(shown.Quotes[i].Cell.Server)
+	}
+	return &shown
 }
 
 func notes(e *Experiment) []string {
@@ -196,8 +236,8 @@ func notes(e *Experiment) []string {
 	for _, name := range sortedKeys(e.Cells[len(e.Cells)-1].Server.Secrets) {
 		out = append(out, name+" comes from this machine's environment; printed commands leave it out")
 	}
-	for _, name := range literalSecrets(e.Cells) {
-		out = append(out, name+" is a secret written in the spec: the store keeps it with the plan, so that resume can start the server; an env entry with {from: env} is kept nowhere")
+	for _, name := range secretNames(literalSecrets(e.Cells)) {
+		out = append(out, name+" is a secret written in the spec: it is shown nowhere, printed commands included, but the store keeps it with the plan, so that resume can start the server; an env entry with {from: env} is kept nowhere")
 	}
 	return out
 }

@@ -227,9 +227,9 @@ func TestCacheFolders(t *testing.T) {
 }
 
 func TestLiteralSecrets_AreNamed(t *testing.T) {
-	got := literalSecrets([]Cell{{Server: ServerConfig{Flags: []ServerFlag{{Name: "api-key", Values: []string{"x"}}, {Name: "tp-size", Values: []string{"8"}}},
+	got := secretNames(literalSecrets([]Cell{{Server: ServerConfig{Flags: []ServerFlag{{Name: "api-key", Values: []string{"x"}}, {Name: "tp-size", Values: []string{"8"}}},
 		Args: []string{"--admin-api-key=y", "--ssl-keyfile-password", "z", "--tp", "8"}, Env: map[string]string{"HF_TOKEN": "t", "NCCL_PROTO": "LL", "EMPTY_TOKEN": ""},
-		Secrets: map[string]string{"OTHER_TOKEN": "X"}}}})
+		Secrets: map[string]string{"OTHER_TOKEN": "X"}}}}))
 	if want := []string{"--admin-api-key", "--api-key", "--ssl-keyfile-password", "HF_TOKEN"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -45,7 +45,7 @@ func TestReadLogRuns_EachStartIsARun(t *testing.T) {
 	for i, steps := range []string{"2", "3"} {
 		d := runs[i].Data
 		for _, want := range []record.Fact{{Group: "flags", Key: "speculative_num_steps", Value: steps}, {Group: "flags", Key: "enable", Value: "true"},
-			{Group: "flags", Key: "lora_paths", Value: "['a', 'b']"}, {Group: "flags", Key: "api_key", Value: "(secret)"}, {Group: "flags", Key: "dtype"},
+			{Group: "flags", Key: "lora_paths", Value: "['a', 'b']"}, {Group: "flags", Key: "api_key", Value: "(secret, sha af75656d)"}, {Group: "flags", Key: "dtype"},
 			{Group: "workload", Key: "model", Value: "/m/it's"}, {Group: "code", Key: "total_meaning", Value: "unknown"}, {Group: "patches", Key: "profiler", Value: "unknown: text blocks"}} {
 			if got := factOf(d, want.Group, want.Key); got != want.Value {
 				t.Errorf("run %d: %s %s is %q, want %q", i, want.Group, want.Key, got, want.Value)

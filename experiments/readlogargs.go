@@ -12,6 +12,7 @@ import (
 // that is read back from a running server. What is None was not set.
 func argFacts(args string) (facts []record.Fact, values map[string]string) {
 	values = map[string]string{}
+	hide := newRedactor("import", nil) // one salt for all files, so that they can be compared
 	for _, pair := range splitArgs(args) {
 		key, text, ok := strings.Cut(pair, "=")
 		key = strings.TrimSpace(key)
@@ -22,22 +23,11 @@ func argFacts(args string) (facts []record.Fact, values map[string]string) {
 		if value == "None" || value == "" {
 			continue
 		}
-		if secretArg(key) {
-			value = "(secret)"
-		}
+		value = hide.value(key, value)
 		values[key] = value
 		facts = append(facts, record.Fact{Group: "flags", Key: key, Value: value})
 	}
 	return facts, values
-}
-
-func secretArg(key string) bool {
-	for _, w := range []string{"api_key", "password", "secret", "hf_token", "auth_token"} {
-		if strings.Contains(key, w) {
-			return true
-		}
-	}
-	return false
 }
 
 // splitArgs cuts at the commas outside quotes and brackets.

@@ -286,8 +286,9 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 		a.progress(stepCollect, PhaseNote, gone.Error())
 		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: gone.Error()})
 	}
+	a.hider().data(&data)
 	if len(m.report.Raw) > 0 {
-		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: "bench.json"}, bytes.NewReader(m.report.Raw)); err != nil {
+		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: "bench.json"}, bytes.NewReader(a.hider().json(m.report.Raw))); err != nil {
 			return nil, &fatalError{fmt.Errorf("keep the benchmark's report: %w", err)}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func (a *app) announce(p *experiments.Plan, full bool) {
 	if a.flags.json {
 		if full {
-			a.line("plan", p)
+			a.line("plan", p.Shown())
 		}
 		return
 	}

@@ -180,7 +180,7 @@ func (a *app) printServer(s serverLine) {
 // printServerPlan shows what start would do.
 func (a *app) printServerPlan(p *experiments.Plan) {
 	if a.flags.json {
-		a.line("plan", p)
+		a.line("plan", p.Shown())
 		return
 	}
 	l := p.Launches[0]
