@@ -168,11 +168,17 @@ func (im *importing) keep(ctx context.Context, host string, f experiments.Import
 		}
 		defer content.Close()
 		file := store.File{Name: f.Path, SHA256: f.Content.SHA256, Bytes: f.Content.Bytes, Host: host, Partial: f.Rows, Extends: f.Extends}
+		original := f.Content.SHA256
+		if f.Rows {
+			original = "" // of the whole content, which did not travel
+		}
+		kept := experiments.HideSecrets(content, host, original)
+		file.Hidden = kept.Lines
 		for _, r := range f.Runs {
 			file.Runs = append(file.Runs, r.Data)
 			file.Times = append(file.Times, store.Span{StartUs: r.StartUs, EndUs: r.EndUs})
 		}
-		if l.Runs, l.Known, err = im.store.Import(ctx, file, content); err != nil {
+		if l.Runs, l.Known, err = im.store.Import(ctx, file, kept); err != nil {
 			return err
 		}
 	}

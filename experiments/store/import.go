@@ -30,6 +30,10 @@ type File struct {
 	// Partial says that what is kept is not the content but the lines of it that
 	// tell anything.
 	Partial bool
+	// Hidden says, once the content was read, in how many of its lines secrets
+	// were hidden before it came here; whoever hid them has compared the hash. nil:
+	// it comes as it is.
+	Hidden func() int
 	// Extends are the hashes of earlier imports whose content this one begins
 	// with: the same log, before it grew. Their runs become superseded.
 	Extends []string
@@ -49,12 +53,15 @@ type Imported struct {
 
 // spec is what an import keeps of its file in place of a spec.
 type importSpec struct {
-	File    string   `json:"file"`
-	Host    string   `json:"host"`
-	SHA256  string   `json:"sha256"`
-	Bytes   int64    `json:"bytes"`
-	Partial bool     `json:"partial,omitempty"`
-	Extends []string `json:"extends,omitempty"`
+	File    string `json:"file"`
+	Host    string `json:"host"`
+	SHA256  string `json:"sha256"`
+	Bytes   int64  `json:"bytes"`
+	Partial bool   `json:"partial,omitempty"`
+	// HiddenLines had secrets; what is kept then has another hash, KeptSHA256.
+	HiddenLines int      `json:"hidden_lines,omitempty"`
+	KeptSHA256  string   `json:"kept_sha256,omitempty"`
+	Extends     []string `json:"extends,omitempty"`
 }
 
 // Imports lists the contents that were imported, the newest first.
@@ -96,7 +103,8 @@ func importedRuns(ctx context.Context, tx *sql.Tx, sha string) ([]string, error)
 		WHERE sweep.kind = $1 AND sweep.plan_sha = $2 ORDER BY run.ord`, KindImport, sha)
 }
 
-// Import stores the runs of a file, labelled imported, and keeps its content.
+// Import stores the runs of a file, labelled imported, and keeps its content; the
+// hash of an artifact is that of what is kept.
 // The content's hash decides whether it is known: a second import of it, under
 // any name and from any host, changes nothing and returns the same runs with
 // known set. A log that has grown is another content: its runs are new, and those
@@ -106,11 +114,14 @@ func (s *Store) Import(ctx context.Context, f File, content io.Reader) (runs []s
 		return nil, false, fmt.Errorf("import %s: %w", f.Name, errors.New("nothing in it that specrun can read"))
 	}
 	a := record.Artifact{Name: f.Name}
-	if !f.Partial {
+	if !f.Partial && f.Hidden == nil {
 		a.SHA256 = f.SHA256
 	}
 	if err := s.keep(ctx, &a, content); err != nil {
 		return nil, false, fmt.Errorf("import %s: %w", f.Name, s.classify(err))
+	}
+	if f.Hidden != nil && f.Hidden() > 0 {
+		a.Name += " (secrets hidden)"
 	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		runs, err = importedRuns(ctx, tx, f.SHA256)
@@ -133,7 +144,11 @@ func (s *Store) Import(ctx context.Context, f File, content io.Reader) (runs []s
 func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.Artifact) ([]string, error) {
 	now := s.now().UnixMicro()
 	base := "imp-" + f.SHA256[:16]
-	spec, err := json.Marshal(importSpec{f.Name, f.Host, f.SHA256, f.Bytes, f.Partial, f.Extends})
+	about := importSpec{File: f.Name, Host: f.Host, SHA256: f.SHA256, Bytes: f.Bytes, Partial: f.Partial, Extends: f.Extends}
+	if f.Hidden != nil && f.Hidden() > 0 {
+		about.HiddenLines, about.KeptSHA256 = f.Hidden(), a.SHA256
+	}
+	spec, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
 	}
