@@ -35,6 +35,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 		OnController: w.Cell.Bench.Where == "controller", SimulatedBecause: w.Checked.Simulated, AcceptanceSimulated: w.Checked.AcceptanceSimulated,
 		GPUSamples: len(r.GPU), ThrottleReasons: r.ThrottleReasons(),
 	}
+	in.CyclesExpected = len(seen.rows) > 0 || slices.ContainsFunc(asked, func(p PatchRef) bool { return p.Prints })
 	in.Ramp = in.Concurrency > 1 && (s.Unsteady || seen.window.SteadyEnd == 0)
 	in.PatchLive, in.PatchEvidence = patchLive(w.Patches.Patches, seen.rows, w.Announced, leastCycles(r, w.Cell.Bench.Concurrency))
 	in.LogInterval, _ = strconv.Atoi(w.Checked.Effective["decode_log_interval"])

@@ -88,9 +88,12 @@ func TestCollect_LabelsWhatLimitsTrust(t *testing.T) {
 		want string
 	}{
 		"another profiler runs": {func(_ *bench.Report, w *Window) { w.Patches.Patches[0].SHA256 = "ffff" }, "patch-unverified"},
-		"no cursors":            {func(r *bench.Report, _ *Window) { r.LogStart, r.LogEnd = -1, -1 }, "total-unknown"},
-		"a failed request":      {func(r *bench.Report, _ *Window) { r.Requests = append(r.Requests, bench.Request{Error: "HTTP 500"}) }, "partial"},
-		"through the tunnel":    {func(_ *bench.Report, w *Window) { w.Cell.Bench.Where = "controller" }, "tunnel"},
+		"no cursors": {func(r *bench.Report, w *Window) {
+			r.LogStart, r.LogEnd = -1, -1
+			w.Cell.Server.Patches[0].Prints = true
+		}, "total-unknown"},
+		"a failed request":   {func(r *bench.Report, _ *Window) { r.Requests = append(r.Requests, bench.Request{Error: "HTTP 500"}) }, "partial"},
+		"through the tunnel": {func(_ *bench.Report, w *Window) { w.Cell.Bench.Where = "controller" }, "tunnel"},
 		"another configuration": {func(_ *bench.Report, w *Window) {
 			w.Checked.Mismatches = []Mismatch{{Flag: "x", Asked: "1", Effective: "2"}}
 		}, "config-mismatch"},

@@ -20,8 +20,8 @@ const logReadings = 20000
 
 // Meanings of a TOTAL, as the fact total_meaning has them.
 const (
-	totalCycle   = "cycle interval"
-	totalUnknown = "unknown"
+	meaningCycle   = "cycle interval"
+	meaningUnknown = "unknown"
 )
 
 // LogRun is one server start, or one benchmark, read out of an old file.
@@ -161,9 +161,9 @@ func totalMeaning(rows []metrics.ProfilerRow) string {
 		return ""
 	}
 	if slices.ContainsFunc(rows, func(r metrics.ProfilerRow) bool { return r.Text }) {
-		return totalUnknown
+		return meaningUnknown
 	}
-	return totalCycle
+	return meaningCycle
 }
 
 // judgeLog labels a run of a log by the same rules as a measured one.
@@ -176,20 +176,15 @@ func judgeLog(s metrics.Summary, ms []record.Metric, args map[string]string, nam
 	if len(s.Rows) > 0 {
 		in.Cycles = cycles(s, s.Rows)
 	}
+	in.CyclesExpected = len(s.Rows) > 0
+	if meaning == meaningUnknown {
+		in.TotalUnstated = "the log has text blocks, which do not say what their TOTAL spans"
+	}
 	labels, checks := trust.Assess(in)
 	for i, l := range labels {
 		if l.Name == trust.Imported {
 			labels[i].Reason = "read from " + name
 		}
-	}
-	if meaning == totalUnknown && !slices.ContainsFunc(labels, func(l record.Label) bool { return l.Name == trust.TotalUnknown }) {
-		labels = append(labels, record.Label{Name: trust.TotalUnknown,
-			Reason: "the log has text blocks, which do not say what their TOTAL spans"})
-		order := map[string]int{}
-		for i, l := range trust.Labels() {
-			order[l.Name] = i
-		}
-		slices.SortStableFunc(labels, func(a, b record.Label) int { return order[a.Name] - order[b.Name] })
 	}
 	return labels, checks
 }

@@ -231,6 +231,29 @@ func TestLab_WhatMisleadsIsLabelled(t *testing.T) {
 	}
 }
 
+// Prefills stop the other requests, and batches cost more than one request: an
+// honest server under several requests at once is neither noisy nor contradicted.
+func TestLab_SeveralAtOnceAreBelieved(t *testing.T) {
+	l := startLab(t, 1, func(s *lab.Settings) {
+		punctual(s)
+		s.Prefill, s.BatchRequest = 30, 0.3
+	})
+	d := oneRun(t, l, one("profiling-v4"), "steps=2", "bench.concurrency=4", "bench.requests=20", "bench.max_tokens=160")
+	for _, name := range []string{trust.Disagree, trust.Noisy} {
+		if hasLabel(d, name, "") {
+			t.Errorf("label %s: %+v", name, d.Labels)
+		}
+	}
+	for _, name := range []string{trust.CheckSteady, trust.CheckClaim} {
+		if c := checkOf(t, d, name); c.Outcome != record.Pass {
+			t.Errorf("%+v", c)
+		}
+	}
+	if all, alone := metricOf(t, d, "tpot", "client"), metricOf(t, d, "tpot_undisturbed", "client"); alone >= all {
+		t.Errorf("%.2f ms a token, without prefills %.2f: this is no test", all, alone)
+	}
+}
+
 // The model says something else from the second launch on, with the same
 // speculative flags.
 func TestLab_ChangedTextIsLabelled(t *testing.T) {

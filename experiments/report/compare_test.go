@@ -229,7 +229,7 @@ func TestCompare_FlagsWhatIsHardToCompare(t *testing.T) {
 				d.Provenance = append(d.Provenance, fact("patches", name, value))
 			}
 			for _, l := range labels {
-				d.Labels = append(d.Labels, record.Label{Name: l})
+				d.Labels = append(d.Labels, record.Label{Name: l, Reason: "why"})
 			}
 			s.View.Data[id] = d
 		}
@@ -253,7 +253,7 @@ func TestCompare_FlagsWhatIsHardToCompare(t *testing.T) {
 			"b: imported, so that work and hardware are not known to be alike"}},
 		"an old log": {patched(base("x"), "profiling-v3", "1 "+sha), patched(base("yy"), "", "", "imported", "total-unknown"), []string{
 			"profilers differ: profiling-v3 1 (ab12cd34) / not known",
-			"b: the log does not say what its TOTAL spans (total-unknown)",
+			"b: why (total-unknown)",
 			"b: imported, so that work and hardware are not known to be alike"}},
 		"a synchronize": {patched(base("x"), "", "", "sync-probe"), base("yy"), []string{"only a is sync-probe"}},
 		"another host":  {base("x"), elsewhere, []string{"hosts differ: lab / gpu-02; machines of one kind have differed by 20 %"}},

@@ -28,9 +28,7 @@ func (s *Summary) note(row *CellRow) {
 			s.failed = append(s.failed, failure{run: r, cell: row.name, at: s.slotOf[r.SlotID]})
 		case record.RunDone:
 			for _, l := range s.data[r.ID].Labels {
-				if l.Name != totalUnknown || !row.Quotable { // whose patch, which counts cycles, was left out on purpose
-					s.label(row, l)
-				}
+				s.label(row, l)
 			}
 			for _, c := range s.data[r.ID].Checks {
 				if c.Outcome != record.Fail || failedChecks[c.Name] {

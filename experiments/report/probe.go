@@ -23,9 +23,6 @@ const (
 // harmless.
 const probeTolerance = 0.02
 
-// totalUnknown is the label of runs in which no cycle was counted.
-const totalUnknown = "total-unknown"
-
 // ProbeLine is the JSON line of type probe, less the type: what a patch costs.
 // Ratios are with the patch over without it. Nil is what is not known.
 type ProbeLine struct {
@@ -91,9 +88,7 @@ func Probe(v record.SweepView, noise *stats.Noise) (ProbeLine, error) {
 			runs[cellOf[r.SlotID]] = append(runs[cellOf[r.SlotID]], r)
 			samples = append(samples, v.Data[r.ID].Samples)
 			for _, label := range v.Data[r.ID].Labels {
-				if label.Name != totalUnknown || cellOf[r.SlotID] == with.ID { // without the patch nobody counts cycles
-					labels[label.Name] = true
-				}
+				labels[label.Name] = true
 			}
 		}
 	}

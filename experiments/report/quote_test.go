@@ -20,7 +20,7 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 		v.Slots = append(v.Slots, record.Slot{ID: id, CellID: "c3", Round: round})
 		v.Runs = append(v.Runs, record.Run{ID: id, SlotID: id, LaunchID: id, State: record.RunDone})
 		v.Data[id] = record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: 94.2, Source: "client"}},
-			Labels: []record.Label{{Name: "total-unknown"}, {Name: "simulated"}}}
+			Labels: []record.Label{{Name: "simulated"}}}
 	}
 	v.Sweep.Kind = "sweep"
 	v.Sweep.Plan = json.RawMessage(`{"order":"interleave","rounds":3,"objective":"output_throughput","quotes":[{"of":1,"cell":{"ord":2}},{"of":0,"cell":{"ord":3}}]}`)
@@ -28,7 +28,6 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 	if s.Best != 0 || !s.Cells[2].Quotable || s.Cells[2].Best || s.Cells[1].Quotable {
 		t.Errorf("best is %d, %+v", s.Best, s.Cells[2])
 	}
-	// That it has no TOTAL is on purpose.
 	if got := fmt.Sprint(s.Cells[2].Labels); got != "[simulated]" {
 		t.Errorf("labels %s", got)
 	}

@@ -154,6 +154,19 @@ func labelNames(runs []record.RunData) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(seen))...)
 }
 
+// reasons are why runs carry a label, each once.
+func reasons(label string, sides ...[]record.RunData) []string {
+	var out []string
+	for _, run := range slices.Concat(sides...) {
+		for _, l := range run.Labels {
+			if l.Name == label && !slices.Contains(out, l.Reason) {
+				out = append(out, l.Reason)
+			}
+		}
+	}
+	return out
+}
+
 // flagsOf says aloud what makes two sides hard to compare although they do the
 // same work: other profilers, an unknown meaning of TOTAL, another host.
 func flagsOf(a, b []record.RunData, hostsA, hostsB []string, total bool) []string {
@@ -187,7 +200,7 @@ func flagsOf(a, b []record.RunData, hostsA, hostsB []string, total bool) []strin
 		return ""
 	}
 	if s := sides("total-unknown"); s != "" && total {
-		flag("%s: the log does not say what its TOTAL spans (total-unknown)", s)
+		flag("%s: %s (total-unknown)", s, strings.Join(reasons("total-unknown", a, b), "; "))
 	}
 	if s := sides("imported"); s != "" {
 		flag("%s: imported, so that work and hardware are not known to be alike", s)

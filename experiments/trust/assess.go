@@ -87,7 +87,13 @@ type Input struct {
 	Metrics     []record.Metric
 	Cycles      *Cycles // nil: no profiler
 	Ramp        bool    // the profiler's rows are of ramp and drain, too
-	Requests    []Request
+	// CyclesExpected says that somebody was to count cycles: a patch of the set
+	// prints them, or rows of one are there.
+	CyclesExpected bool
+	// TotalUnstated is why it is not known what the metric cycle_total spans; ""
+	// when it is the interval of a cycle.
+	TotalUnstated string
+	Requests      []Request
 
 	LogInterval int   // decode cycles per line of the server log; 0 = the usual 40
 	Span        *Span // nil: the same span could not be found in both

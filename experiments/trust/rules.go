@@ -62,7 +62,12 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 	add(in.OnController, Tunnel, "the benchmark ran on the controller")
 	add(len(in.Neighbours) > 0, SharedHost, "%s", strings.Join(in.Neighbours, ", "))
 	_, measured := value(in.Metrics, "cycle_total")
-	add(in.Steps > 0 && !measured, TotalUnknown, "no cycle could be counted")
+	switch {
+	case in.TotalUnstated != "" && measured:
+		add(true, TotalUnknown, "%s", in.TotalUnstated)
+	case in.CyclesExpected && in.speculates() && !measured:
+		add(true, TotalUnknown, "a profiler was to count cycles, and no counted one is in the window")
+	}
 	add(len(in.PreEdited) > 0, PreEdited, "%s", strings.Join(in.PreEdited, ", "))
 	add(in.Imported, Imported, "read from a file")
 	add(in.SimulatedBecause != "", Simulated, "%s", in.SimulatedBecause)

@@ -27,7 +27,7 @@ func good() Input {
 			metric("completed", "client", 3), metric("failed", "client", 0),
 			metric("steady_throughput", "client", 93.2), {Name: "accept_len", Source: "per_request", Value: 1.872, N: 534}, metric("claimed_accept_len", "profiler", 1.874),
 		},
-		Cycles:   &Cycles{Counted: 100, Mixed: 5, MeanBatch: 1},
+		Cycles: &Cycles{Counted: 100, Mixed: 5, MeanBatch: 1}, CyclesExpected: true,
 		Requests: []Request{{MsPerChunk: 10.0, PromptTokens: 100, CachedTokens: 1}, {MsPerChunk: 10.1, PromptTokens: 100, CachedTokens: 1}, {MsPerChunk: 10.3, PromptTokens: 100, CachedTokens: 1}},
 		Patches:  []string{"profiling-v5"}, PatchLive: Yes, Probe: ProbeEvents,
 		SpeculationSigns: []string{"speculative_algorithm is EAGLE3"}, Profilers: []string{"profiling-v5 1 (content abc)"},
@@ -165,7 +165,16 @@ func TestAssess_Labels(t *testing.T) {
 		{"6 of 100 samples throttled", func(in *Input) { in.ThrottledSamples = 6 }, []string{Throttled}, "6 of 100"},
 		{"tunnel", func(in *Input) { in.OnController = true }, []string{Tunnel}, ""},
 		{"neighbours", func(in *Input) { in.Neighbours = []string{"pid 7 of anna"} }, []string{SharedHost}, "pid 7 of anna"},
-		{"no TOTAL", func(in *Input) { *in = with(*in, "cycle_total", "profiler", nan) }, []string{TotalUnknown}, ""},
+		{"no TOTAL", func(in *Input) { *in = with(*in, "cycle_total", "profiler", nan) }, []string{TotalUnknown}, "was to count cycles"},
+		{"no TOTAL where nobody was to count", func(in *Input) {
+			*in = with(*in, "cycle_total", "profiler", nan)
+			in.CyclesExpected, in.Cycles, in.Profilers, in.Patches, in.Probe = false, nil, nil, nil, ""
+		}, nil, ""},
+		{"a TOTAL of unknown span", func(in *Input) { in.TotalUnstated = "text blocks" }, []string{TotalUnknown}, "text blocks"},
+		{"no TOTAL in a log that would not say", func(in *Input) {
+			*in = with(*in, "cycle_total", "profiler", nan)
+			in.TotalUnstated, in.CyclesExpected = "text blocks", false
+		}, nil, ""},
 		{"no TOTAL without speculation", func(in *Input) { *in = baseline(*in) }, nil, ""},
 		{"TOTAL printed as NaN", func(in *Input) { in.Metrics[0].Value = nan }, []string{TotalUnknown}, ""},
 		{"pre-edited", func(in *Input) { in.PreEdited = []string{"/x/eagle_worker.py"} }, []string{PreEdited}, "/x/eagle_worker.py"},
