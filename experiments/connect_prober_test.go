@@ -208,6 +208,10 @@ func TestProber_EditableEngine(t *testing.T) {
 	git("config", "core.fsmonitor", "touch "+evil+"; false")
 	git("config", "diff.evil.textconv", "touch "+evil+"; cat")
 	git("config", "diff.external", "touch "+evil+"; false")
+	git("config", "filter.evil.clean", "touch "+evil+"; cat")
+	git("config", "filter.evil.process", "touch "+evil+"; false")
+	git("config", "filter.evil.required", "true")
+	git("config", "filter.of.two.parts.clean", "touch "+evil+"; cat")
 	s.put("site-packages/sglang-0.5.11.dev0.dist-info/direct_url.json", `{"url": "file:///work/python", "dir_info": {"editable": true}}`)
 	w := Where{Python: s.python, Env: map[string]string{"PYTHONPATH": filepath.Join(s.home, "work/python") + ":" + filepath.Join(s.home, "site-packages")}}
 	q := LaunchQuery{Where: w, Engine: "sglang"}
@@ -230,6 +234,13 @@ func TestProber_EditableEngine(t *testing.T) {
 	if _, err := os.Stat(evil); err == nil {
 		t.Error("a program that the repository names was run")
 	}
+	// A filter whose name could not be turned off: git is not asked.
+	git("config", "filter.a=b.clean", "touch "+evil)
+	_, odd := s.launch(s.prober(), q)
+	if !strings.HasPrefix(odd["code git_dirty"], "not known") {
+		t.Errorf("with a filter that stays: %q", odd["code git_dirty"])
+	}
+	git("config", "--remove-section", "filter.a=b")
 	// Without git, the commit at least.
 	bin := filepath.Join(s.home, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {

@@ -189,12 +189,13 @@ def git_commit(folder):
     return "", ref
 
 
-def git(top, *args):
-    """Output of git, which changes nothing and runs no program that the
-    repository or its owner has configured; None when it failed."""
+def git(top, *args, unless=()):
+    """Output of git, "" where it ends with a status of unless; None when it
+    failed. Only what unfiltered() allows runs beside it: no monitor, no hook, no
+    transport, and nothing of a submodule, whose configuration is its own."""
     import subprocess
 
-    env = dict(os.environ, GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_TERMINAL_PROMPT="0")
+    env = dict(os.environ, GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_NO_LAZY_FETCH="1", GIT_ALLOW_PROTOCOL="none")
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF"):
         env.pop(name, None)
     command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=" + top, "-C", top]
@@ -202,14 +203,34 @@ def git(top, *args):
         p = subprocess.run(command + list(args), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return p.stdout if p.returncode == 0 else None
+    return p.stdout if p.returncode == 0 else b"" if p.returncode in unless else None
+
+
+def unfiltered(top):
+    """Options that turn off every filter which the configuration knows, since a
+    filter is a program that git runs on the files it compares; None where that
+    cannot be had. A file of a filter then counts as it lies."""
+    listed = git(top, "config", "-z", "--name-only", "--get-regexp", r"^filter\.", unless=(1,))
+    if listed is None:
+        return None
+    options = []
+    for name in sorted({n.rpartition(".")[0] for n in listed.decode("utf-8", "surrogateescape").split("\0") if n}):
+        if "=" in name:  # git would take what follows for the value
+            return None
+        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
+            options += ["-c", "%s.%s=%s" % (name, key, value)]
+    return options
 
 
 def git_dirty(top, root, ours):
     """Facts about changes in the working copy, less those that patches of
-    specrun made, and the paths that changed; None when git cannot say."""
+    specrun made, and the paths that changed; None when git cannot say. No program
+    runs that the repository or its owner has configured."""
     keep = [":(top,literal)" + os.path.relpath(root, top)] + [":(top,exclude,literal)" + os.path.relpath(p, top) for p in ours if p.startswith(top + os.sep)]
-    status = git(top, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *keep)
+    plain = unfiltered(top)
+    status = None
+    if plain is not None:
+        status = git(top, *plain, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty", "--", *keep)
     if status is None:
         fact("code", "git_dirty", "not known: no git, or it refused")
         return None
@@ -217,7 +238,7 @@ def git_dirty(top, root, ours):
     if not changed:
         fact("code", "git_dirty", "no")
         return []
-    diff = git(top, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--", *keep) or b""
+    diff = git(top, *plain, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--submodule=short", "--no-color", "--no-renames", "--ignore-submodules=dirty", "--", *keep) or b""
     lines = diff.splitlines()
     more = sum(1 for l in lines if l.startswith(b"+") and not l.startswith(b"+++"))
     less = sum(1 for l in lines if l.startswith(b"-") and not l.startswith(b"---"))
