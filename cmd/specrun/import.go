@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"specrun/experiments"
+	"specrun/experiments/report"
 	"specrun/experiments/store"
 )
 
@@ -21,7 +22,8 @@ func newImportCommand(a *app) *cobra.Command {
 		Use:   "import FILE... [--host H]",
 		Short: "Store old logs and benchmark outputs as runs labelled imported",
 		Long: `Store what specrun reads out of old server logs and benchmark outputs as runs
-labelled imported, one for each server start in them.
+labelled imported, one for each server start in them. Starts with the same flags
+are launches of one cell; of others it is another one.
 
 With --host the files lie there: patterns are expanded on the host ("~", *, ?,
 [..]), so quote them here. Only the lines that tell anything travel, compressed;
@@ -177,6 +179,9 @@ func (im *importing) keep(ctx context.Context, host string, f experiments.Import
 		for _, r := range f.Runs {
 			file.Runs = append(file.Runs, r.Data)
 			file.Times = append(file.Times, store.Span{StartUs: r.StartUs, EndUs: r.EndUs})
+		}
+		for _, c := range report.Configurations(file.Runs) {
+			file.Cells = append(file.Cells, store.FileCell{Params: c.Params, Baseline: c.Baseline, Runs: c.Starts})
 		}
 		if l.Runs, l.Known, err = im.store.Import(ctx, file, kept); err != nil {
 			return err

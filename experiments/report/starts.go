@@ -45,7 +45,8 @@ func Configurations(runs []record.RunData) []Configuration {
 			at = len(out)
 			settings = append(settings, mine)
 			_, unknown := mine[paramFlags]
-			speculates := slices.ContainsFunc(speculationFlags[:], func(key string) bool { _, ok := mine[key]; return ok })
+			speculates := slices.ContainsFunc(speculationFlags[:], func(key string) bool { _, ok := mine[key]; return ok }) ||
+				slices.ContainsFunc(run.Metrics, func(m record.Metric) bool { return m.Name == "cycle_total" }) // whatever its flags say
 			out = append(out, Configuration{Params: record.Params{}, Baseline: !unknown && !speculates})
 		}
 		out[at].Starts = append(out[at].Starts, i)

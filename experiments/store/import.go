@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"specrun/experiments/record"
 )
@@ -24,9 +25,11 @@ type File struct {
 	SHA256 string // lower-case hex, of the content, also where only a part of it is kept
 	Bytes  int64  // of the content
 	Host   string // "" when it lay on the controller
-	Params record.Params
 	Runs   []record.RunData
 	Times  []Span // by run; nil or zero ones are not known
+	// Cells say which runs were started alike, so that they are launches of one
+	// cell; each run is in one of them. None: all runs are of one.
+	Cells []FileCell
 	// Partial says that what is kept is not the content but the lines of it that
 	// tell anything.
 	Partial bool
@@ -37,6 +40,13 @@ type File struct {
 	// Extends are the hashes of earlier imports whose content this one begins
 	// with: the same log, before it grew. Their runs become superseded.
 	Extends []string
+}
+
+// FileCell is a configuration that a server was started with once or more.
+type FileCell struct {
+	Params   record.Params
+	Baseline bool
+	Runs     []int // indexes into File.Runs
 }
 
 // Span is the time of a run, in microseconds since the epoch.
@@ -138,9 +148,39 @@ func (s *Store) Import(ctx context.Context, f File, content io.Reader) (runs []s
 	return runs, known, nil
 }
 
+// cells gives the cells, and by run the id of its cell.
+func (f File) cells(base string) (cells []record.Cell, of []string, err error) {
+	parts := f.Cells
+	if parts == nil {
+		all := FileCell{}
+		for i := range f.Runs {
+			all.Runs = append(all.Runs, i)
+		}
+		parts = []FileCell{all}
+	}
+	of = make([]string, len(f.Runs))
+	for ord, c := range parts {
+		cell := record.Cell{ID: base + "-c", SweepID: base, Ord: ord, Key: f.SHA256, Params: c.Params, Baseline: c.Baseline}
+		if ord > 0 { // the first keeps the id that the only one has
+			cell.ID, cell.Key = fmt.Sprintf("%s%d", cell.ID, ord+1), fmt.Sprintf("%s/%d", f.SHA256, ord+1)
+		}
+		for _, i := range c.Runs {
+			if i < 0 || i >= len(of) || of[i] != "" {
+				return nil, nil, fmt.Errorf("run %d of %d is in no cell, or in two", i+1, len(of))
+			}
+			of[i] = cell.ID
+		}
+		cells = append(cells, cell)
+	}
+	if i := slices.Index(of, ""); i >= 0 {
+		return nil, nil, fmt.Errorf("run %d of %d is in no cell", i+1, len(of))
+	}
+	return cells, of, nil
+}
+
 // insertImport makes of the file what the executor would have stored: a sweep
-// of one cell, a launch for each server start. The ids come from the content,
-// so that two stores give the same file the same ids.
+// with a cell for each configuration, a launch for each server start. The ids come
+// from the content, so that two stores give the same file the same ids.
 func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.Artifact) ([]string, error) {
 	now := s.now().UnixMicro()
 	base := "imp-" + f.SHA256[:16]
@@ -157,15 +197,20 @@ func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.A
 	if err != nil {
 		return nil, err
 	}
-	cell := record.Cell{ID: base + "-c", SweepID: base, Key: f.SHA256, Params: f.Params}
-	if err := insertCell(ctx, tx, cell); err != nil {
+	cells, cellOf, err := f.cells(base)
+	if err != nil {
 		return nil, err
+	}
+	for _, cell := range cells {
+		if err := insertCell(ctx, tx, cell); err != nil {
+			return nil, err
+		}
 	}
 	var runs []string
 	for i, data := range f.Runs {
 		id := fmt.Sprintf("%s-r%d", base, i+1)
 		launch := record.Launch{ID: fmt.Sprintf("%s-l%d", base, i+1), SweepID: base, Host: f.Host, Round: i, State: record.LaunchDone}
-		slot := record.Slot{ID: fmt.Sprintf("%s-s%d", base, i+1), CellID: cell.ID, Round: i}
+		slot := record.Slot{ID: fmt.Sprintf("%s-s%d", base, i+1), CellID: cellOf[i], Round: i}
 		run := record.Run{ID: id, SlotID: slot.ID, Attempt: 1, LaunchID: launch.ID, Host: f.Host,
 			State: record.RunDone, StartUs: now, EndUs: now}
 		if i < len(f.Times) && f.Times[i].StartUs > 0 {

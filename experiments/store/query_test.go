@@ -125,6 +125,45 @@ func TestList_FiltersNewestFirst(t *testing.T) {
 	}
 }
 
+// Starts with other flags are no launches of one cell.
+func TestImport_CellsOfStarts(t *testing.T) {
+	s := fresh(t)
+	ctx := context.Background()
+	const log = "steps 2, steps 3, steps 2\n"
+	f := File{Name: "old.log", SHA256: hashOf(log), Runs: []record.RunData{data(), data(), data()},
+		Cells: []FileCell{{Params: record.Params{"steps": int64(2)}, Runs: []int{0, 2}}, {Params: record.Params{}, Baseline: true, Runs: []int{1}}}}
+	for _, wrong := range [][]FileCell{{{Runs: []int{0, 1}}}, {{Runs: []int{0, 1, 2}}, {Runs: []int{2}}}, {{Runs: []int{0, 1, 3}}}, {}} {
+		bad := f
+		bad.Cells = wrong
+		if _, _, err := s.Import(ctx, bad, strings.NewReader(log)); err == nil {
+			t.Errorf("imported as %+v", wrong)
+		}
+	}
+	runs, _, err := s.Import(ctx, f, strings.NewReader(log))
+	if err != nil || len(runs) != 3 {
+		t.Fatalf("%v, %v", runs, err)
+	}
+	v, err := s.View(ctx, runs[0][:strings.LastIndex(runs[0], "-")])
+	if err != nil || len(v.Cells) != 2 || len(v.Slots) != 3 {
+		t.Fatalf("%v: %+v", err, v)
+	}
+	base := v.Sweep.ID
+	want := []record.Cell{{ID: base + "-c", SweepID: base, Key: f.SHA256, Params: record.Params{"steps": int64(2)}},
+		{ID: base + "-c2", SweepID: base, Ord: 1, Key: f.SHA256 + "/2", Params: record.Params{}, Baseline: true}}
+	if diff := cmp.Diff(want, v.Cells); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	of := map[string]string{}
+	for _, sl := range v.Slots {
+		of[sl.ID] = sl.CellID
+	}
+	for i, r := range v.Runs {
+		if want := []string{base + "-c", base + "-c2", base + "-c"}[i]; of[r.SlotID] != want {
+			t.Errorf("run %d is of %s, want %s", i+1, of[r.SlotID], want)
+		}
+	}
+}
+
 func TestImport_OncePerContent(t *testing.T) {
 	now := epoch
 	s := open(t, filepath.Join(t.TempDir(), "r.db"), WithClock(func() time.Time { return now }))
