@@ -45,6 +45,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	if in.Steps > 0 || !asksSpeculation(w.Cell.Server) {
 		in.SpeculationSigns = speculationSigns(w.Checked.Effective, r, ms, s.Cycles)
 	}
+	in.Deterministic = deterministic(w)
 	if w.Alive {
 		in.ServerAlive = trust.Yes
 	}
@@ -257,6 +258,19 @@ func againstBaseline(ours, baseline []bench.Request) *trust.Difference {
 	}
 	request, at, differ := bench.FirstDifference(ours, baseline)
 	return &trust.Difference{Same: !differ, Request: request, At: at}
+}
+
+// deterministicFlag makes a server's kernels give the same for a request whatever
+// else is in the batch.
+const deterministicFlag = "enable-deterministic-inference"
+
+// deterministic says whether the server runs with it; the server's own word goes
+// before what was asked.
+func deterministic(w Window) bool {
+	if v, ok := w.Checked.Effective[strings.ReplaceAll(deterministicFlag, "-", "_")]; ok {
+		return strings.EqualFold(v, "true")
+	}
+	return slices.ContainsFunc(w.Cell.Server.Flags, func(f ServerFlag) bool { return f.Name == deterministicFlag && f.Kind != flagOmitted })
 }
 
 // specAlgorithm is the flag that turns speculation on.

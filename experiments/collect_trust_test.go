@@ -178,6 +178,15 @@ func TestCollect_DoctoredRuns(t *testing.T) {
 			w.Log = []byte(strings.Replace(string(w.Log), `"batch_min":1,"batch_max":1`, `"batch_min":1,"batch_max":2`, 2))
 		}, "mixed-batch", "25.0 % of 100 cycles", trust.CheckCycles, record.Pass},
 		{"other text", func(_ *bench.Report, w *Window) { w.OutputsSHA = "other" }, "output-changed", "", trust.CheckOutputs, record.Fail},
+		{"other text of several at once", func(_ *bench.Report, w *Window) { w.OutputsSHA, w.Cell.Bench.Concurrency = "other", 4 }, "-output-changed", "", trust.CheckOutputs, record.NotCheckable},
+		{"other text of several at once, where batches do not matter", func(_ *bench.Report, w *Window) {
+			w.OutputsSHA, w.Cell.Bench.Concurrency = "other", 4
+			w.Cell.Server.Flags = append(w.Cell.Server.Flags, ServerFlag{Name: "enable-deterministic-inference", Kind: flagBare})
+		}, "output-changed", "", trust.CheckOutputs, record.Fail},
+		{"other text of several at once, where the server says that batches do not matter", func(_ *bench.Report, w *Window) {
+			w.OutputsSHA, w.Cell.Bench.Concurrency = "other", 4
+			w.Checked.Effective["enable_deterministic_inference"] = "true"
+		}, "output-changed", "", trust.CheckOutputs, record.Fail},
 		{"other text, but sampled", func(_ *bench.Report, w *Window) { w.OutputsSHA, w.Cell.Bench.Temperature = "other", 0.7 }, "-output-changed", "", trust.CheckOutputs, record.NotCheckable},
 		{"other text, but drawn", func(_ *bench.Report, w *Window) {
 			w.OutputsSHA = "other"
@@ -277,12 +286,32 @@ func TestSameSpan(t *testing.T) {
 	}
 }
 
+// A sweep over the load sends other prompts, which are no fault.
+func TestFirsts_PromptsAreThoseOfOneLoad(t *testing.T) {
+	cell := func(requests, concurrency int, seed int64) Cell {
+		return Cell{Bench: BenchPlan{Prompts: bench.BuiltinChat, Requests: requests, Concurrency: concurrency, Seed: seed}}
+	}
+	f := firsts{}
+	f.note(cell(8, 1, 1), BenchReport{PromptsSHA: "eight"})
+	f.recall(cell(16, 1, 1), []record.Fact{{Group: "workload", Key: promptsKey, Value: "sixteen"}})
+	f.note(cell(8, 1, 1), BenchReport{PromptsSHA: "others"})
+	for _, c := range []struct {
+		cell Cell
+		want string
+	}{{cell(8, 1, 1), "eight"}, {cell(8, 4, 1), "eight"}, {cell(16, 1, 1), "sixteen"}, {cell(8, 1, 2), ""}} {
+		w := Window{Cell: c.cell}
+		if f.fill(&w); w.PromptsSHA != c.want {
+			t.Errorf("%+v: %q, want %q", c.cell.Bench, w.PromptsSHA, c.want)
+		}
+	}
+}
+
 func TestFirsts_KeepTheFirstBaselinesText(t *testing.T) {
 	raw := func(text string) BenchReport {
 		return BenchReport{PromptsSHA: "p", OutputsSHA: text, Raw: []byte(`{"requests":[{"index":0,"output":"` + text + `"}]}`)}
 	}
 	base := Cell{Baseline: true}
-	f := firsts{outputs: map[string]string{}}
+	f := firsts{}
 	f.note(Cell{}, raw("fast"))
 	f.note(base, raw("first"))
 	f.note(base, raw("second"))
@@ -295,7 +324,7 @@ func TestFirsts_KeepTheFirstBaselinesText(t *testing.T) {
 	if f.fill(&w); w.BaselineRequests != nil {
 		t.Error("a baseline is compared with itself")
 	}
-	sampled := firsts{outputs: map[string]string{}}
+	sampled := firsts{}
 	sampled.note(Cell{Baseline: true, Bench: BenchPlan{Temperature: 1}}, raw("x"))
 	if sampled.baseline != nil {
 		t.Error("sampled text is kept")

@@ -22,18 +22,18 @@ func (r BenchReport) facts() []record.Fact {
 	return f.list
 }
 
-// firsts are what later runs of a sweep are compared with: the first run's
-// prompts, the greedy outputs of the first run of each speculative shape, and
-// the first baseline's outputs as text.
+// firsts are what later runs of a sweep are compared with: the prompts of the
+// first run of each load, the greedy outputs of the first run of each speculative
+// shape, and the first baseline's outputs as text. The zero value knows no run.
 type firsts struct {
-	prompts  string
+	prompts  map[string]string // hash by load
 	outputs  map[string]string // hash by shape
 	baseline []bench.Request   // nil: not measured by this controller yet
 }
 
 // fill says what a window is compared with.
 func (f *firsts) fill(w *Window) {
-	w.PromptsSHA, w.OutputsSHA = f.prompts, f.outputs[shape(w.Cell)]
+	w.PromptsSHA, w.OutputsSHA = f.prompts[load(w.Cell)], f.outputs[shape(w.Cell)]
 	if !w.Cell.Baseline {
 		w.BaselineRequests = f.baseline
 	}
@@ -66,12 +66,23 @@ func (f *firsts) recall(c Cell, provenance []record.Fact) {
 }
 
 func (f *firsts) keep(c Cell, prompts, outputs string) {
-	if f.prompts == "" {
-		f.prompts = prompts
+	if f.prompts == nil {
+		f.prompts = map[string]string{}
+	}
+	if f.outputs == nil {
+		f.outputs = map[string]string{}
+	}
+	if f.prompts[load(c)] == "" {
+		f.prompts[load(c)] = prompts
 	}
 	if f.outputs[shape(c)] == "" {
 		f.outputs[shape(c)] = outputs
 	}
+}
+
+// load is what decides which prompts are sent; how many at once does not.
+func load(c Cell) string {
+	return fmt.Sprintf("%s %d %d", c.Bench.Prompts, c.Bench.Requests, c.Bench.Seed)
 }
 
 // shape is what decides which tokens greedy decoding gives: the speculative

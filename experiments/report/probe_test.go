@@ -155,6 +155,38 @@ func TestProbe_SaysWhichNumbersMayBeUsed(t *testing.T) {
 	}
 }
 
+// A profiler counts decode cycles; the output_throughput of a client has the time
+// to first tokens in it, and a steady one the prefills of others.
+func TestProbe_APrintedRateIsHeldAgainstDecoding(t *testing.T) {
+	side := func(claimed, batch float64, ms ...record.Metric) (out []probed) {
+		for _, p := range tpots(10, 10.05, 9.97) {
+			p.metrics = append(append([]record.Metric{}, ms...), record.Metric{Name: "output_throughput", Unit: "tok/s", Value: 80, Source: "client"})
+			if claimed > 0 {
+				p.metrics = append(p.metrics, record.Metric{Name: "claimed_throughput", Unit: "tok/s", Value: claimed, Source: "profiler"},
+					record.Metric{Name: "batch_mean", Unit: "requests", Value: batch, Source: "profiler"})
+			}
+			out = append(out, p)
+		}
+		return out
+	}
+	several := []record.Metric{{Name: "max_concurrency", Unit: "requests", Value: 8, Source: "client"}, {Name: "tpot_undisturbed", Unit: "ms", Value: 9, Source: "client"}}
+	for _, c := range []struct {
+		name          string
+		without, with []probed
+		want, why     string
+	}{
+		{"one at a time", side(0, 0), side(99, 1), "usable", "decodes 100"},
+		{"one at a time, wrong", side(0, 0), side(80, 1), "not usable", "1.25 times"},
+		{"several", side(0, 0, several...), side(860, 7.8, several...), "usable", "decodes 866.7"},
+		{"several, never without a prefill", side(0, 0, several[0]), side(860, 7.8, several...), "unknown", "no run without the patch"},
+	} {
+		l := probe(t, probeView("light", c.without, c.with))
+		if l.Numbers["printed_throughput"] != c.want || !strings.Contains(l.Why["printed_throughput"], c.why) {
+			t.Errorf("%s: %s: %s", c.name, l.Numbers["printed_throughput"], l.Why["printed_throughput"])
+		}
+	}
+}
+
 // Outputs that are longer on one side end at contexts where a token takes longer.
 func TestProbe_ComparesEqualPositions(t *testing.T) {
 	positions := func(tokens int) (samples []record.Sample) {

@@ -118,6 +118,7 @@ type Input struct {
 	SweepPromptsSHA  string // of the sweep's first run
 	OutputsSHA       string // of the greedy outputs; "" when not greedy
 	ShapeOutputsSHA  string // of the first run of the same speculative shape
+	Deterministic    bool   // batches do not change what a request gets
 	ClientTokens     int64  // output tokens that the client counted
 	ServerTokens     int64  // and the server; 0 unknown
 	LogCached        int    // prompt tokens from the cache by the server log,

@@ -80,7 +80,7 @@ func Labels() []Label {
 		{PatchUnverified, "it is not proved that the server loaded the patches",
 			"no row of a patch in the benchmark, and no word of it when the server became ready", "see specrun status; restart the server"},
 		{OutputChanged, "a change that should only concern speed changed the text",
-			"greedy output differs from that of the sweep's first run with the same speculative flags and benchmark", "compare the outputs in bench.json; do not call it faster"},
+			"greedy output differs from that of the sweep's first run with the same speculative flags and benchmark; with several requests at once only on a server with --enable-deterministic-inference", "compare the outputs in bench.json; do not call it faster"},
 		{Disagree, "two measurements of the same thing differ: one of them is wrong",
 			"a check that compares two measurements failed; the reason names it", "believe the client's numbers; see the checks with specrun show"},
 		{Throttled, "the GPU lowered its clocks",

@@ -331,6 +331,8 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckPrompts, "others", func(in *Input) { in.PromptsSHA = "q" }, record.Fail, "other prompts"},
 		{CheckPrompts, "first run", func(in *Input) { in.SweepPromptsSHA = "" }, record.NotCheckable, ""},
 		{CheckOutputs, "others", func(in *Input) { in.OutputsSHA = "q" }, record.Fail, "other greedy outputs"},
+		{CheckOutputs, "of several at once", func(in *Input) { in.OutputsSHA = "q"; in.Concurrency = 2 }, record.NotCheckable, "depends on the batch"},
+		{CheckOutputs, "of several at once, deterministic", func(in *Input) { in.OutputsSHA, in.Deterministic = "q", true; in.Concurrency = 2 }, record.Fail, "other greedy outputs"},
 		{CheckOutputs, "acceptance drawn", func(in *Input) { in.OutputsSHA, in.AcceptanceSimulated = "q", true }, record.NotCheckable, "simulates"},
 		{CheckOutputs, "on the practice host", func(in *Input) { in.OutputsSHA, in.SimulatedBecause = "q", "practice host" }, record.Fail, "other greedy outputs"},
 	} {
