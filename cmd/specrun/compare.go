@@ -73,15 +73,13 @@ func (a *app) runCompare(ctx context.Context, left, right string, o compareOptio
 		return err
 	}
 	failed := func() error { return nil }
-	if sides[0].Kind != report.SideFile {
+	if slices.ContainsFunc(sides, func(s report.Side) bool { return s.Kind != report.SideFile }) {
 		s, err := a.readStore(ctx)
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		var known report.Options
-		known, failed = a.known(ctx, s, sides[0].View)
-		options.Noise = known.Noise
+		options.Noise, failed = knownOfBoth(ctx, s, sides)
 	}
 	c, err := report.Compare(sides[0], sides[1], options)
 	if err == nil {

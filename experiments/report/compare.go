@@ -217,9 +217,7 @@ func (l *ComparisonLine) refuse(why string) {
 // compareLaunches gives the line of two sets of launches.
 func (c *Comparison) compareLaunches(r *paired, name string, a, b []stats.Launch, o CompareOptions) ComparisonLine {
 	opts := stats.Options{Interleaved: c.interleaved}
-	if o.Noise != nil {
-		opts.Noise = o.Noise(r.hostA, name)
-	}
+	opts.Noise = r.remembered(name, o)
 	v := stats.CompareWith(b, a, opts)
 	l := ComparisonLine{Cell: r.name, Baseline: r.a.Baseline && r.b.Baseline, Metric: name, Ratio: finite(v.Ratio), Lo: finite(v.Lo), Hi: finite(v.Hi),
 		Separable: v.Separable, P: finite(v.P), RankP: finite(v.RankP), MinEffect: finite(v.MinEffect), Method: v.Method, TooFew: v.TooFew,

@@ -100,11 +100,7 @@ func (c *Comparison) sayBaseline(rows []*paired, o CompareOptions) {
 			if len(a) == 0 || len(b) == 0 {
 				continue
 			}
-			opts := stats.Options{}
-			if o.Noise != nil {
-				opts.Noise = o.Noise(r.hostA, name)
-			}
-			v := stats.CompareWith(b, a, opts)
+			v := stats.CompareWith(b, a, stats.Options{Noise: r.remembered(name, o)})
 			c.note("%s", c.baselineText(r, name, v))
 			return // of one load: others would say the same
 		}

@@ -19,9 +19,24 @@ type paired struct {
 	flags        []string
 	sources      bySource
 	positions    stats.Positions
-	tokA, tokB   float64 // output tokens of a request, as the positions tell
-	shapesDiffer bool    // other steps: a cycle is other work
-	hostA        string
+	tokA, tokB   float64  // output tokens of a request, as the positions tell
+	shapesDiffer bool     // other steps: a cycle is other work
+	hosts        []string // of both sides, each once
+}
+
+// remembered is the noise between launches that memory has of the hosts of a
+// pair: the largest. Nil is no memory.
+func (r *paired) remembered(metric string, o CompareOptions) *stats.Noise {
+	if o.Noise == nil {
+		return nil
+	}
+	var most *stats.Noise
+	for _, host := range r.hosts {
+		if n := o.Noise(host, metric); n != nil && n.SD > 0 && (most == nil || n.SD > most.SD) {
+			most = n
+		}
+	}
+	return most
 }
 
 // pair reduces the runs of a cell to what both sides have in common.
@@ -38,13 +53,11 @@ func (c *Comparison) pair(p pair) *paired {
 	r.rowA, r.rowB = c.A.row(p.a, r.positions, r.sources), c.B.row(p.b, r.positions, r.sources)
 	stepsA, stepsB := steps(p.a, c.A.runsOf(p.a), c.A.View.Data), steps(p.b, c.B.runsOf(p.b), c.B.View.Data)
 	r.shapesDiffer = stepsA != "" && stepsB != "" && stepsA != stepsB
-	hosts := c.A.hosts(p.a)
-	if len(hosts) > 0 {
-		r.hostA = hosts[0]
-	}
+	hosts, hostsB := c.A.hosts(p.a), c.B.hosts(p.b)
+	r.hosts = slices.Compact(slices.Sorted(slices.Values(slices.Concat(hosts, hostsB))))
 	_, totalA := r.rowA.Metrics["cycle_total"]
 	_, totalB := r.rowB.Metrics["cycle_total"]
-	r.flags = flagsOf(r.left, r.right, hosts, c.B.hosts(p.b), totalA && totalB)
+	r.flags = flagsOf(r.left, r.right, hosts, hostsB, totalA && totalB)
 	if totalA && totalB {
 		switch {
 		case stepsA == "" && stepsB == "":

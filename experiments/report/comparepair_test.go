@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"specrun/experiments/record"
+	"specrun/experiments/stats"
 )
 
 // positioned gives a run the samples of requests whose token k comes 10 ms + 10
@@ -200,5 +201,23 @@ func TestFindCell(t *testing.T) {
 	_, err := FindCell(v, "steps=1")
 	if err == nil || !strings.Contains(err.Error(), "fits 2 cells: steps=1 topk=1; steps=1 topk=4") {
 		t.Errorf("ambiguous: %v", err)
+	}
+}
+
+// Of two hosts the noisier one counts.
+func TestCompare_RemembersTheNoisierHost(t *testing.T) {
+	b := sitting("yy", 2, 2, 1.2, 1)
+	for i := range b.View.Runs {
+		b.View.Runs[i].Host = "gpu-02"
+	}
+	noise := func(host, metric string) *stats.Noise {
+		n := stats.Noise{SD: map[string]float64{"lab": 0.01, "gpu-02": 0.05}[host], DF: 20, Basis: host}
+		return &n
+	}
+	for _, sides := range [][2]Side{{sitting("x", 2, 2, 1, 1), b}, {b, sitting("x", 2, 2, 1, 1)}} {
+		c := mustCompare(t, sides[0], sides[1], CompareOptions{Noise: noise})
+		if l := lineOf(t, c, "steps=1 topk=1", "tpot_mean"); !strings.HasSuffix(l.Method, "(gpu-02)") {
+			t.Errorf("%s", l.Method)
+		}
 	}
 }

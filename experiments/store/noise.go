@@ -18,12 +18,15 @@ const noiseOf = 200
 // value for each launch (the median of its runs that are done), grouped by cell
 // of one sweep, the newest sweep first. Only cells with two launches or more are
 // there, of sweeps, A/A sweeps and probes, and only what one source measured: the
-// one that has most. No group means that nothing is remembered.
-func (s *Store) LaunchNoise(ctx context.Context, host, experiment, metric string) ([][]float64, error) {
-	return s.launchNoise(ctx, host, experiment, metric, noiseOf)
+// one that has most. Only sweeps that were created before that time (microseconds
+// since the epoch) count, so that what is said of a sweep neither rests on the
+// sweep itself nor changes with those after it. No group means that nothing is
+// remembered.
+func (s *Store) LaunchNoise(ctx context.Context, host, experiment, metric string, beforeUs int64) ([][]float64, error) {
+	return s.launchNoise(ctx, host, experiment, metric, beforeUs, noiseOf)
 }
 
-func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string, newest int) ([][]float64, error) {
+func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string, beforeUs int64, newest int) ([][]float64, error) {
 	type reading struct {
 		cell, launch, source string
 		value                sql.NullFloat64
@@ -38,9 +41,10 @@ func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string
 			JOIN slot ON slot.id = run.slot_id JOIN metric ON metric.run_id = run.id AND metric.name = $2
 			WHERE launch.id IN (SELECT launch.id FROM launch JOIN sweep ON sweep.id = launch.sweep_id
 				WHERE launch.host = $3 AND sweep.name = $4 AND launch.state = $5 AND sweep.kind IN ('sweep', 'aa', 'probe')
+				AND sweep.created_us < $7
 				ORDER BY launch.ord DESC LIMIT $6)
 			ORDER BY launch.ord DESC, run.ord`,
-			string(record.RunDone), metric, host, experiment, string(record.LaunchDone), newest)
+			string(record.RunDone), metric, host, experiment, string(record.LaunchDone), newest, beforeUs)
 		return err
 	})
 	if err != nil {

@@ -23,8 +23,14 @@ type measured struct {
 // storeSweep stores a sweep on a host with what its launches measured.
 func storeSweep(t *testing.T, s *Store, id, kind, name, host, plan string, state record.SweepState, launches ...measured) {
 	t.Helper()
+	storeSweepAt(t, s, 0, id, kind, name, host, plan, state, launches...)
+}
+
+// storeSweepAt is storeSweep of a sweep that was created then.
+func storeSweepAt(t *testing.T, s *Store, createdUs int64, id, kind, name, host, plan string, state record.SweepState, launches ...measured) {
+	t.Helper()
 	ctx := context.Background()
-	p := record.SweepPlan{Sweep: record.Sweep{ID: id, Name: name, Kind: kind, Plan: json.RawMessage(plan), PlanSHA: id, State: record.SweepActive}}
+	p := record.SweepPlan{Sweep: record.Sweep{ID: id, Name: name, Kind: kind, Plan: json.RawMessage(plan), PlanSHA: id, State: record.SweepActive, CreatedUs: createdUs}}
 	for c := range 3 {
 		p.Cells = append(p.Cells, record.Cell{ID: fmt.Sprintf("%s.c%d", id, c), SweepID: id, Ord: c, Key: "k", Params: record.Params{}})
 	}
@@ -70,12 +76,33 @@ func TestLaunchNoise_GroupsWhatLaunchesOfACellMeasured(t *testing.T) {
 	storeSweep(t, s, "imported", "import", "steps", "gpu-01", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
 	storeSweep(t, s, "elsewhere", "sweep", "steps", "gpu-02", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
 	storeSweep(t, s, "different", "sweep", "modes", "gpu-01", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
-	got, err := s.LaunchNoise(ctx, "gpu-01", "steps", "tpot")
+	got, err := s.LaunchNoise(ctx, "gpu-01", "steps", "tpot", later)
 	if diff := cmp.Diff([][]float64{{33, 31}, {13, 11}}, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	if got, err := s.LaunchNoise(ctx, "gpu-03", "steps", "tpot"); err != nil || got != nil {
+	if got, err := s.LaunchNoise(ctx, "gpu-03", "steps", "tpot", later); err != nil || got != nil {
 		t.Errorf("of nothing: %v, %v", got, err)
+	}
+}
+
+// later is after all that a test stores.
+const later = math.MaxInt64
+
+// What is said of a sweep rests on earlier ones: not on itself, and not on those
+// that came after it.
+func TestLaunchNoise_OfEarlierSweepsOnly(t *testing.T) {
+	s := fresh(t)
+	pairOf := func(v float64) []measured {
+		return []measured{{values: []float64{v}}, {values: []float64{v + 1}}}
+	}
+	for i, id := range []string{"first", "second", "third"} {
+		storeSweepAt(t, s, int64(1000*(i+1)), id, "sweep", "steps", "h", "{}", record.SweepDone, pairOf(float64(10*(i+1)))...)
+	}
+	for before, want := range map[int64][][]float64{1000: nil, 1001: {{11, 10}}, 2000: {{11, 10}}, 3000: {{21, 20}, {11, 10}}, later: {{31, 30}, {21, 20}, {11, 10}}} {
+		got, err := s.LaunchNoise(context.Background(), "h", "steps", "tpot", before)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("before %d: %v\n%s", before, err, diff)
+		}
 	}
 }
 
@@ -86,7 +113,7 @@ func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
 		v := float64(1000 + 10*i)
 		storeSweep(t, s, fmt.Sprintf("s%03d", i), "probe", "steps", "h", "{}", record.SweepDone, measured{values: []float64{v}}, measured{values: []float64{v + 1}})
 	}
-	got, err := s.launchNoise(context.Background(), "h", "steps", "tpot", newest)
+	got, err := s.launchNoise(context.Background(), "h", "steps", "tpot", later, newest)
 	if err != nil || len(got) != newest/2 || got[len(got)-1][0] != 1051 {
 		t.Errorf("%d groups, the oldest %v, %v", len(got), got[len(got)-1:], err)
 	}
