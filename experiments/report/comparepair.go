@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -96,26 +95,29 @@ func (s *Side) done(cell record.Cell) (out []record.RunData) {
 // bySource are the sources of each metric that both sides of a pair have.
 type bySource map[string]map[string]bool
 
-// commonSources finds what both sides have of each metric, so that a number of the
+// commonSources finds what all sides have of each metric, so that a number of the
 // profiler is never compared with one of the client.
-func commonSources(a, b []record.RunData) bySource {
-	of := func(runs []record.RunData) bySource {
-		out := bySource{}
+func commonSources(sides ...[]record.RunData) bySource {
+	var common bySource
+	for _, runs := range sides {
+		of := bySource{}
 		for _, d := range runs {
 			for _, m := range d.Metrics {
-				if out[m.Name] == nil {
-					out[m.Name] = map[string]bool{}
+				if of[m.Name] == nil {
+					of[m.Name] = map[string]bool{}
 				}
-				out[m.Name][m.Source] = true
+				of[m.Name][m.Source] = true
 			}
 		}
-		return out
+		if common == nil {
+			common = of
+			continue
+		}
+		for name, sources := range common {
+			maps.DeleteFunc(sources, func(source string, _ bool) bool { return !of[name][source] })
+		}
 	}
-	left, right := of(a), of(b)
-	for name, sources := range left {
-		maps.DeleteFunc(sources, func(source string, _ bool) bool { return !right[name][source] })
-	}
-	return left
+	return common
 }
 
 // mixed says that a metric has no source in common, nil being no pair.
@@ -200,65 +202,6 @@ func requestTokens(runs []record.RunData) float64 {
 		return m
 	}
 	return 0
-}
-
-// normalised adds the metrics that a baseline has too, each launch divided by the
-// baseline of its round: what is left when the host was faster or slower.
-func (c *Comparison) normalised(r *paired, o CompareOptions) {
-	if r.a.Baseline || r.b.Baseline {
-		return
-	}
-	base := [2]*record.Cell{c.A.baseline(r.a), c.B.baseline(r.b)}
-	if base[0] == nil || base[1] == nil {
-		c.note("%s: no baseline on both sides to normalise by", r.name)
-		return
-	}
-	for _, name := range c.metrics(r, o.Metrics) {
-		if name != "output_throughput" && name != "tpot" && name != "tpot_mean" {
-			continue // a baseline has none, or it means something else there
-		}
-		var relative [2][]stats.Launch
-		for i, s := range []*Side{&c.A, &c.B} {
-			cell := r.rowA.launches[name]
-			if i == 1 {
-				cell = r.rowB.launches[name]
-			}
-			whole := s.whole()
-			relative[i] = perBaseline(cell, whole.row(*base[i], stats.Positions{}, nil).launches[name])
-		}
-		if len(relative[0]) == 0 || len(relative[1]) == 0 {
-			continue
-		}
-		l := c.compareLaunches(r, name, relative[0], relative[1], o)
-		l.Metric, l.Unit = name+"_per_baseline", "x"
-		l.A, l.B = launchesValue(relative[0]), launchesValue(relative[1])
-		c.Lines = append(c.Lines, l)
-	}
-}
-
-// perBaseline divides each launch by the baseline of its round.
-func perBaseline(cell, base []stats.Launch) []stats.Launch {
-	normal, _, ok := stats.Normalize(cell, base)
-	if !ok {
-		return nil
-	}
-	logs := 0.0
-	for _, l := range base {
-		logs += math.Log(l.Value)
-	}
-	mean := math.Exp(logs / float64(len(base)))
-	for i := range normal {
-		normal[i].Value /= mean
-	}
-	return normal
-}
-
-func launchesValue(ls []stats.Launch) SideValue {
-	values := make([]float64, len(ls))
-	for i, l := range ls {
-		values[i] = l.Value
-	}
-	return sideValue(metricValue("x", stats.Summarize(values)))
 }
 
 // whole is the side with all cells and runs of its sweep.

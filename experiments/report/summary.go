@@ -213,6 +213,16 @@ func readPlan(raw json.RawMessage) plan {
 	return p
 }
 
+// isQuote says that the cell was measured after the rounds, for quoting.
+func (p plan) isQuote(ord int) bool {
+	for _, q := range p.Quotes {
+		if q.Cell.Ord == ord {
+			return true
+		}
+	}
+	return false
+}
+
 func (p plan) interleaved() bool { return p.Order == "interleave" && p.Rounds > 1 }
 
 // known finds the metric that an objective names: tpot is stored as tpot_mean.
