@@ -83,6 +83,10 @@ func (l remoteLeases) Release(ctx context.Context, names []string, owner server.
 	return server.ReleaseLease(ctx, l.h, l.state, names, owner)
 }
 
+func (l remoteLeases) Reclaim(ctx context.Context, names []string, owner server.Owner) error {
+	return server.ReclaimLease(ctx, l.h, l.state, names, owner)
+}
+
 type remoteServer struct {
 	h      RemoteHost
 	o      ConnectOptions

@@ -192,7 +192,7 @@ func (x *execution) patiently(ctx context.Context, f func() error) error {
 // run claims the sweep, takes up what is open, makes the launches that are left
 // and puts the host back as after: says.
 func (x *execution) run(parent context.Context, reopen func(context.Context) error) (*Summary, error) {
-	if err := x.claim(parent); err != nil {
+	if err := x.claim(parent, x.sweepID); err != nil {
 		return nil, err
 	}
 	ctx, stop := x.keepClaim(parent)

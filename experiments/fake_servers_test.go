@@ -49,11 +49,11 @@ func (f fakeLeases) Acquire(_ context.Context, names []string, o server.Owner, _
 	}
 	for _, n := range names {
 		if by, ok := f.w.leases[n]; ok && by != o.Launch {
-			return &server.HeldError{Host: "gpu-01", Lease: server.Lease{Name: n, Owner: server.Owner{Launch: by}}}
+			return &server.HeldError{Host: "gpu-01", Lease: server.Lease{Name: n, Owner: server.Owner{Launch: by, Controller: f.w.controllers[n]}}}
 		}
 	}
 	for _, n := range names {
-		f.w.leases[n] = o.Launch
+		f.w.leases[n], f.w.controllers[n] = o.Launch, o.Controller
 	}
 	return nil
 }
@@ -77,6 +77,17 @@ func (f fakeLeases) Release(_ context.Context, names []string, o server.Owner) e
 	defer f.w.mu.Unlock()
 	for _, n := range names {
 		if f.w.leases[n] == o.Launch {
+			delete(f.w.leases, n)
+		}
+	}
+	return nil
+}
+
+func (f fakeLeases) Reclaim(_ context.Context, names []string, o server.Owner) error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	for _, n := range names {
+		if f.w.leases[n] == o.Launch && f.w.controllers[n] == o.Controller {
 			delete(f.w.leases, n)
 		}
 	}
@@ -117,6 +128,9 @@ func (f fakeServers) Start(_ context.Context, l server.Launch) (server.Identity,
 }
 
 func (f fakeServers) Look(_ context.Context, id string) (server.State, error) {
+	if f.w.onLook != nil {
+		f.w.onLook(id)
+	}
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	if err := f.w.enter(); err != nil {

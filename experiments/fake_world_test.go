@@ -18,30 +18,32 @@ import (
 // world is a host that outlives its controllers: what a controller started goes
 // on when the controller is gone.
 type world struct {
-	mu       sync.Mutex
-	patches  []PatchRef
-	engines  *fakeEngines // nil: one interpreter, whose files nobody knows
-	open     bool         // a change of patches was cut off half way
-	recovers int
-	cards    []string // UUIDs by index; nil where nvidia-smi is missing
-	servers  map[string]*fakeServer
-	leases   map[string]string // name -> launch
-	left     []string          // leases that nobody renews any more
-	benches  map[string]*fakeBench
-	starts   int
-	foreign  map[int]server.Holder // strangers on ports
-	onStart  func(l server.Launch) // nil
-	ready    func(l server.Launch) error
-	bench    func(l server.Launch, j BenchJob) string // "" works; stall, fail, die, server-dies
-	lost     int                                      // connections to lose from now on
-	dials    int
-	polls    int
-	disturbs []string // what touched a server while it was measured
-	patchErr func(set []PatchRef) error
-	stopErr  error
-	environ  map[string]string // added to what a server process has
-	probes   []LaunchQuery     // that were asked
-	probe    func(q LaunchQuery) (LaunchProbe, error)
+	mu          sync.Mutex
+	patches     []PatchRef
+	engines     *fakeEngines // nil: one interpreter, whose files nobody knows
+	open        bool         // a change of patches was cut off half way
+	recovers    int
+	cards       []string // UUIDs by index; nil where nvidia-smi is missing
+	servers     map[string]*fakeServer
+	leases      map[string]string // name -> launch
+	controllers map[string]string // name -> who took it
+	left        []string          // leases that nobody renews any more
+	benches     map[string]*fakeBench
+	starts      int
+	foreign     map[int]server.Holder // strangers on ports
+	onStart     func(l server.Launch) // nil
+	onLook      func(launch string)   // nil; without the lock
+	ready       func(l server.Launch) error
+	bench       func(l server.Launch, j BenchJob) string // "" works; stall, fail, die, server-dies
+	lost        int                                      // connections to lose from now on
+	dials       int
+	polls       int
+	disturbs    []string // what touched a server while it was measured
+	patchErr    func(set []PatchRef) error
+	stopErr     error
+	environ     map[string]string // added to what a server process has
+	probes      []LaunchQuery     // that were asked
+	probe       func(q LaunchQuery) (LaunchProbe, error)
 }
 
 type fakeServer struct {
@@ -61,7 +63,7 @@ type fakeBench struct {
 }
 
 func newWorld() *world {
-	return &world{servers: map[string]*fakeServer{}, leases: map[string]string{}, benches: map[string]*fakeBench{}, foreign: map[int]server.Holder{}}
+	return &world{servers: map[string]*fakeServer{}, leases: map[string]string{}, controllers: map[string]string{}, benches: map[string]*fakeBench{}, foreign: map[int]server.Holder{}}
 }
 
 func (w *world) host() *Host {

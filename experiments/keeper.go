@@ -100,26 +100,26 @@ func every(ctx context.Context, d time.Duration, f func() bool) {
 
 func (x *execution) expiry() int64 { return x.nowUs() + x.deps.LeaseTTL.Microseconds() }
 
-// claim makes this controller the one that works on the sweep. A controller
-// that is known to be dead gives way at once.
-func (x *execution) claim(ctx context.Context) error {
-	dead, err := x.tryClaim(ctx)
+// claim makes this controller the one that works on a sweep. A controller that
+// is known to be dead gives way at once. *ClaimedError: another one works on it.
+func (x *execution) claim(ctx context.Context, sweepID string) error {
+	dead, err := x.tryClaim(ctx, sweepID)
 	if dead == "" {
 		return err
 	}
 	// In the name of the dead: only its own claim can be given up that way, and
 	// somebody else may do so at the same time.
 	var holder ClaimHolder
-	if err := x.deps.Recorder.Claim(ctx, x.sweepID, dead, 0); err != nil && !errors.As(err, &holder) {
+	if err := x.deps.Recorder.Claim(ctx, sweepID, dead, 0); err != nil && !errors.As(err, &holder) {
 		return err
 	}
-	_, err = x.tryClaim(ctx)
+	_, err = x.tryClaim(ctx, sweepID)
 	return err
 }
 
 // tryClaim names the holder in its error, and as dead when it is known to be.
-func (x *execution) tryClaim(ctx context.Context) (dead string, err error) {
-	err = x.deps.Recorder.Claim(ctx, x.sweepID, x.deps.Controller, x.expiry())
+func (x *execution) tryClaim(ctx context.Context, sweepID string) (dead string, err error) {
+	err = x.deps.Recorder.Claim(ctx, sweepID, x.deps.Controller, x.expiry())
 	var holder ClaimHolder
 	if !errors.As(err, &holder) {
 		return "", err
@@ -128,5 +128,5 @@ func (x *execution) tryClaim(ctx context.Context) (dead string, err error) {
 	if x.deps.ControllerGone(who) {
 		dead = who
 	}
-	return dead, &ClaimedError{SweepID: x.sweepID, Controller: who, Err: err}
+	return dead, &ClaimedError{SweepID: sweepID, Controller: who, Err: err}
 }

@@ -68,6 +68,9 @@ type Leases interface {
 	// Leave renews no more: names hold as long as the launch's server lives.
 	Leave(ctx context.Context, names []string, owner server.Owner) error
 	Release(ctx context.Context, names []string, owner server.Owner) error
+	// Reclaim releases what owner's controller left; what another one goes on with
+	// stays.
+	Reclaim(ctx context.Context, names []string, owner server.Owner) error
 }
 
 // Where names the interpreter whose files patches go into.
@@ -175,6 +178,7 @@ type BenchReport struct {
 type BenchProgress struct {
 	State  BenchState
 	Detail string       // for people: 3 of 16 requests; why it died
+	Ending bool         // every request was answered: it ends within moments
 	Report *BenchReport // when done
 }
 

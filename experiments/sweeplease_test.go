@@ -131,3 +131,42 @@ func TestExecute_AKilledSweepGivesWay(t *testing.T) {
 		}
 	}
 }
+
+// While one controller looks at what a killed sweep left, nobody resumes that; and
+// what was resumed before is not taken.
+func TestExecute_WhatIsTakenOverIsNotResumed(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(nil, "steps=2")
+	r.at(stepStart, record.EventDone)
+	if _, _, lived := r.execute(p); lived {
+		t.Fatal("not killed")
+	}
+	r.hook = nil
+	for _, s := range r.w.servers {
+		s.phase = server.Exited
+	}
+	killed := r.sweep
+	dead := func(name string) bool { return name == "controller-1" }
+	d := r.deps()
+	d.ControllerGone = dead
+	tried := 0
+	r.w.onLook = func(launch string) {
+		if tried++; tried > 1 {
+			return
+		}
+		other := r.deps()
+		other.ControllerGone = dead
+		_, err := Resume(context.Background(), other, killed, ResumeOptions{})
+		if !errors.As(err, new(*ClaimedError)) {
+			t.Errorf("resumed meanwhile: %v", err)
+		}
+	}
+	sum, err := Execute(context.Background(), d, p, nil)
+	if err != nil || sum.Done != 2 || tried == 0 {
+		t.Errorf("%+v, %v after %d looks", sum, err, tried)
+	}
+	r.w.onLook = nil
+	if again, err := Resume(context.Background(), r.deps(), killed, ResumeOptions{}); err != nil || again.Done != 2 {
+		t.Errorf("the killed one later: %+v, %v", again, err)
+	}
+}

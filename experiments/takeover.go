@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"specrun/deploy/server"
@@ -28,9 +29,10 @@ func (e *AbandonedError) Hint() string {
 
 // takeOver releases the leases of the sweep that holds one, when its controller
 // is known to have ended and nothing of it runs on the host any more: they would
-// end by themselves, only later. done says that it did. Of a sweep that this
-// store does not know nothing is known, so its leases stay. Errors are
-// *AbandonedError, or those of the host.
+// end by themselves, only later. done says that it did. Meanwhile the claim on that
+// sweep is ours, so that nobody resumes it. Of a sweep that this store does not know
+// nothing is known, so its leases stay. Errors are *AbandonedError, or those of the
+// host and the store.
 func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done bool, err error) {
 	dead := held.Lease.Owner.Launch
 	if held.Lease.Alive || dead == "" || dead == x.sweepID || !x.deps.ControllerGone(held.Lease.Owner.Controller) {
@@ -39,6 +41,21 @@ func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done 
 	view, err := x.deps.Recorder.View(ctx, dead)
 	if err != nil || view.Sweep.ID != dead {
 		return false, ctx.Err() // another store's, or there is no store: a server by hand
+	}
+	var busy *ClaimedError
+	if err := x.claim(ctx, dead); errors.As(err, &busy) {
+		return false, nil // it was resumed since
+	} else if err != nil {
+		return false, err
+	}
+	defer func() {
+		giveUp := x.deps.Recorder.Claim(context.WithoutCancel(ctx), dead, x.deps.Controller, 0)
+		if giveUp != nil && !errors.As(giveUp, new(ClaimHolder)) {
+			err = errors.Join(err, fmt.Errorf("give up the claim on sweep %s: %w", dead, giveUp))
+		}
+	}()
+	if view, err = x.deps.Recorder.View(ctx, dead); err != nil { // as it is now
+		return false, err
 	}
 	events := map[string][]record.Event{}
 	for _, e := range view.Events {
@@ -65,7 +82,7 @@ func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done 
 		}
 	}
 	for _, owner := range sortedKeys(release) {
-		if err := x.host.Leases.Release(ctx, release[owner], server.Owner{Launch: owner}); err != nil {
+		if err := x.host.Leases.Reclaim(ctx, release[owner], server.Owner{Launch: owner, Controller: held.Lease.Owner.Controller}); err != nil {
 			return false, err
 		}
 	}

@@ -136,6 +136,13 @@ func ReleaseLease(ctx context.Context, h Host, stateDir string, names []string, 
 	return lease(ctx, h, "release", stateDir, names, owner, time.Second)
 }
 
+// ReclaimLease gives back names that the launch of a controller which has ended
+// still holds: of owner both launch and controller must be those that the lease
+// has. What another controller goes on with is left as it is.
+func ReclaimLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner) error {
+	return lease(ctx, h, "reclaim", stateDir, names, owner, time.Second)
+}
+
 // ReleaseLaunch gives back everything that a launch holds, for somebody who does
 // not know what that is.
 func ReleaseLaunch(ctx context.Context, h Host, stateDir, launch string) error {

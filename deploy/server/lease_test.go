@@ -53,6 +53,33 @@ func TestLease_OneHolderUntilReleased(t *testing.T) {
 	}
 }
 
+func TestLease_ReclaimsOnlyFromTheControllerThatWasSeen(t *testing.T) {
+	b := newBench(t)
+	names := []string{"port-30000", "patches-aabb"}
+	dead := Owner{Launch: "la", Controller: "me@laptop pid 1"}
+	again := Owner{Launch: "la", Controller: "me@laptop pid 2"} // resumed it
+	for _, holder := range []Owner{dead, again} {
+		if err := AcquireLease(t.Context(), b.h, b.state, names, holder, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := Owner{Launch: "lb", Controller: "you"}
+	for _, o := range []Owner{dead, {Launch: "lb", Controller: again.Controller}} {
+		if err := ReclaimLease(t.Context(), b.h, b.state, names, o); err != nil {
+			t.Fatal(err)
+		}
+		if err := RefreshLease(t.Context(), b.h, b.state, names, again, time.Minute); err != nil {
+			t.Errorf("%+v took it: %v", o, err)
+		}
+	}
+	if err := ReclaimLease(t.Context(), b.h, b.state, names, again); err != nil {
+		t.Fatal(err)
+	}
+	if err := AcquireLease(t.Context(), b.h, b.state, names, other, time.Minute); err != nil {
+		t.Errorf("reclaimed: %v", err)
+	}
+}
+
 func TestLease_AllGPUsExcludeEachOne(t *testing.T) {
 	b := newBench(t)
 	for i, c := range [][2]string{{"gpu-all", "gpu-3"}, {"gpu-3", "gpu-all"}} {

@@ -1,5 +1,5 @@
 # Leases on ports and GPUs, see judge.sh.
-# In: STATE MODE (acquire|refresh|release|list) NAMES LAUNCH CONTROLLER WHAT
+# In: STATE MODE (acquire|refresh|release|reclaim|list) NAMES LAUNCH CONTROLLER WHAT
 # TTL (seconds). To release no NAMES is all that LAUNCH has. Out: see lease.go.
 
 describe() { # NAME: what judge found
@@ -113,6 +113,17 @@ release() {
 	echo 'state released'
 }
 
+# Of a launch whose controller is gone: nothing of whoever goes on with it by now.
+reclaim() {
+	for name in $NAMES; do
+		judge "$name"
+		[ "$verdict" = ours ] || continue
+		r_controller=$(val "$locks/$name/lock.$g/controller") || r_controller=
+		[ "$r_controller" != "$CONTROLLER" ] || : >"$locks/$name/lock.$g/released" || exit 1
+	done
+	echo 'state released'
+}
+
 list() {
 	for l_dir in "$locks"/port-* "$locks"/gpu-* "$locks"/patches-*; do
 		[ -d "$l_dir" ] || continue
@@ -128,6 +139,6 @@ main() {
 	leases_now
 	case $MODE in
 	acquire) mkdir -p "$locks" || exit 1; acquire ;;
-	refresh | release | list) "$MODE" ;;
+	refresh | release | reclaim | list) "$MODE" ;;
 	esac
 }
