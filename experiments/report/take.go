@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"specrun/experiments/record"
+	"specrun/experiments/stats"
 )
 
 // tie is how near to the best a cell must be to be as good: below it a cheaper
@@ -15,17 +16,22 @@ const tie = 0.01
 // Decision says which cell of a sweep to take: the best one, unless one with
 // fewer steps is within 1 % of it, which costs less memory and drafts less in
 // vain. A cheaper one that could not be told from the best counts too where a
-// difference of noiseWorth would have been found. "" when no cell was ranked
-// against another.
+// difference of noiseWorth would have been found. Where it is not known whether a
+// cell differs from the best, such as after one launch, it says that instead. ""
+// when no cell was ranked against another.
 func Decision(s *Summary) string {
 	if s.Best < 0 {
 		return ""
 	}
 	best := &s.Cells[s.Best]
+	if s.ranked < 2 {
+		return ""
+	}
+	if untold := s.untold(); len(untold) > 0 {
+		return fmt.Sprintf("%s has the best number, but which cell to take is not known: %s", best.name, missing(untold[0].fromBest))
+	}
 	take, near, blurred := s.choose()
 	switch {
-	case s.ranked < 2:
-		return ""
 	case len(near) == 0 && len(blurred) == 0:
 		text := fmt.Sprintf("%s best; none within 1 %%: take %s", best.name, best.name)
 		if open := s.open(); len(open) > 0 {
@@ -57,17 +63,40 @@ type SweepDecision struct {
 	Text    string        `json:"text"`
 	Verdict string        `json:"verdict"`
 	Best    record.Params `json:"best"` // null: none
-	Take    record.Params `json:"take"`
+	Take    record.Params `json:"take"` // null: none, or not known
 }
 
 // Decide gives what came out of a sweep, for programs.
 func (s *Summary) Decide() SweepDecision {
 	d := SweepDecision{Sweep: s.Sweep.ID, Text: Decision(s), Verdict: s.Verdict}
 	if s.Best >= 0 {
-		take, _, _ := s.choose()
-		d.Best, d.Take = s.Cells[s.Best].Params, take.Params
+		d.Best = s.Cells[s.Best].Params
+		if len(s.untold()) == 0 {
+			take, _, _ := s.choose()
+			d.Take = take.Params
+		}
 	}
 	return d
+}
+
+// untold are the ranked rows of which it is not known whether they differ from
+// the best.
+func (s *Summary) untold() (rows []*CellRow) {
+	for i := range s.Cells {
+		row := &s.Cells[i]
+		if _, measured := s.value(row); measured && i != s.Best && row.Failed == 0 && !row.Quotable && row.fromBest.Separable == nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// missing says why a comparison has no verdict.
+func missing(c stats.Comparison) string {
+	if min(c.NA, c.NB) == 1 {
+		return "after one launch, and launches differ (--rounds 3)"
+	}
+	return c.TooFew
 }
 
 // noiseWorth is the difference that a comparison must be able to find for "no
@@ -110,7 +139,7 @@ func (s *Summary) open() (rows []*CellRow) {
 
 // advises says that the decision is more than that the best is best.
 func (s *Summary) advises() bool {
-	if s.Best < 0 || s.ranked < 2 {
+	if s.Best < 0 || s.ranked < 2 || len(s.untold()) > 0 {
 		return false
 	}
 	near, blurred := s.rivals()

@@ -42,7 +42,11 @@ func (s *Summary) verdict(order []int, caveat string) string {
 	}
 	switch {
 	case c.Separable == nil:
-		b.WriteString(", not known to be worse after one launch (--rounds 3)")
+		if min(c.NA, c.NB) == 1 {
+			b.WriteString(", not known to be worse after one launch (--rounds 3)")
+		} else {
+			b.WriteString(", not known to be worse: " + c.TooFew)
+		}
 	case *c.Separable:
 		fmt.Fprintf(&b, ", separable: %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
 	default:
