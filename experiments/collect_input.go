@@ -215,7 +215,7 @@ func sameSpan(rows []metrics.ProfilerRow, decode []metrics.DecodeLine, w metrics
 		if d.Offset < w.LogStart || w.LogEnd > 0 && d.End > w.LogEnd {
 			continue
 		}
-		if before != nil && (before.Rank != d.Rank || before.Service != d.Service) {
+		if before != nil && (before.Rank != d.Rank || before.Server != d.Server) {
 			return nil
 		}
 		even := before != nil && (before.RunningReq == d.RunningReq || math.IsNaN(d.RunningReq))

@@ -3,7 +3,6 @@ package experiments
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,8 +33,9 @@ type LogRun struct {
 	StartUs, EndUs int64
 }
 
-// ReadLog reads an old log or benchmark output as runs, one for each server
-// start in it (none when nothing is recognised). What the file does not say is
+// ReadLog reads an old log or benchmark output as runs, one for each start of
+// each server in it: several services, pods or files of one log are not one
+// server (none when nothing is recognised). What the file does not say is
 // absent.
 func ReadLog(r io.Reader, name string) ([]record.RunData, error) {
 	runs, err := ReadLogRuns(r, name)
@@ -55,18 +55,24 @@ func ReadLogRuns(r io.Reader, name string) ([]LogRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	starts := map[int]bool{}
-	for _, s := range l.Report.Extract {
-		starts[runOf(s)] = true
+	keys := l.Runs
+	if len(keys) == 0 && len(l.Report.Extract) > 0 {
+		keys = []metrics.RunKey{{}} // a document
+	}
+	servers := map[metrics.Server]bool{}
+	for _, k := range keys {
+		servers[k.Server] = true
 	}
 	var runs []LogRun
-	for _, n := range slices.Sorted(maps.Keys(starts)) {
-		start := n
-		if len(starts) == 1 {
-			start = onlyStart(l)
+	for _, key := range keys {
+		run := LogRun{Data: runData(l, name, key)}
+		if len(servers) > 1 {
+			if len(run.Data.Metrics) == 0 {
+				continue // a container beside them, that said nothing of them
+			}
+			run.Data.Provenance = append(run.Data.Provenance, record.Fact{Group: "host", Key: "server", Value: firstOf(key.Server.String(), "without a name in the log")})
 		}
-		run := LogRun{Data: runData(l, name, n, start, len(starts) == 1)}
-		if t, ok := l.Times[start]; ok {
+		if t, ok := l.Times[key]; ok {
 			run.StartUs, run.EndUs = int64(t.First*1e6), int64(t.Last*1e6)
 			if !t.Zoned {
 				run.Data.Provenance = append(run.Data.Provenance, record.Fact{Group: "host", Key: "time_zone", Value: "unknown: the log's stamps have none"})
@@ -77,31 +83,13 @@ func ReadLogRuns(r io.Reader, name string) ([]LogRun, error) {
 	return runs, nil
 }
 
-// onlyStart is the server start that all readings belong to: starts before it
-// may have ended without any.
-func onlyStart(l *metrics.Log) int {
-	start := 1
-	for _, r := range l.Rows {
-		start = max(start, r.Run)
-	}
-	for _, d := range l.Decode {
-		start = max(start, d.Run)
-	}
-	for run := range l.Times {
-		start = max(start, run)
-	}
-	return start
-}
-
-// runData is what one start of a log says: the series of run n, 0 where series
-// are not told apart.
-func runData(l *metrics.Log, name string, n, start int, only bool) record.RunData {
-	ours := func(run int) bool { return only || run == n }
-	rows := slices.DeleteFunc(slices.Clone(l.Rows), func(r metrics.ProfilerRow) bool { return !ours(r.Run) })
-	lines := slices.DeleteFunc(slices.Clone(l.Decode), func(d metrics.DecodeLine) bool { return !ours(d.Run) })
+// runData is what one start of a server says.
+func runData(l *metrics.Log, name string, key metrics.RunKey) record.RunData {
+	rows := slices.DeleteFunc(slices.Clone(l.Rows), func(r metrics.ProfilerRow) bool { return r.Key() != key })
+	lines := slices.DeleteFunc(slices.Clone(l.Decode), func(d metrics.DecodeLine) bool { return d.Key() != key })
 	whole := metrics.Summarise(rows, lines, metrics.Window{})
 	data := record.RunData{Metrics: whole.Metrics, Samples: whole.Samples}
-	addSeries(&data, l.Report, n)
+	addSeries(&data, l.Report, key)
 
 	facts := []record.Fact{{Group: "workload", Key: "file", Value: name}, {Group: "code", Key: "engine", Value: l.Report.Engine}}
 	fact := func(group, key, value string) {
@@ -111,7 +99,7 @@ func runData(l *metrics.Log, name string, n, start int, only bool) record.RunDat
 	}
 	var args map[string]string
 	for _, s := range l.Starts {
-		if s.Run == start && (s.Args != "" || s.Version != "") && args == nil {
+		if s.RunKey == key && (s.Args != "" || s.Version != "") && args == nil {
 			var flags []record.Fact
 			flags, args = argFacts(s.Args)
 			facts = append(facts, flags...)
@@ -192,7 +180,7 @@ func judgeLog(s metrics.Summary, ms []record.Metric, args map[string]string, nam
 // addSeries adds what Summarise does not know, as the median of what the file
 // has: results of a benchmark, and the interval lines of other engines than
 // SGLang.
-func addSeries(data *record.RunData, parsed *metrics.Report, run int) {
+func addSeries(data *record.RunData, parsed *metrics.Report, key metrics.RunKey) {
 	have := map[string]bool{}
 	for _, m := range data.Metrics {
 		have[m.Name] = true
@@ -201,7 +189,7 @@ func addSeries(data *record.RunData, parsed *metrics.Report, run int) {
 		return
 	}
 	for _, s := range parsed.Extract {
-		if runOf(s) != run || have[s.Metric] {
+		if have[s.Metric] || key != (metrics.RunKey{}) && !key.Has(s, parsed.Extract) {
 			continue
 		}
 		var values []float64
@@ -218,14 +206,4 @@ func addSeries(data *record.RunData, parsed *metrics.Report, run int) {
 			data.Metrics = append(data.Metrics, record.Metric{Name: s.Metric, Unit: s.Unit, Value: stats.Median(values), N: len(values), Source: "import"})
 		}
 	}
-}
-
-// runOf is the server start that a series belongs to, from 1; 0 when the file
-// has one only.
-func runOf(s metrics.Series) int {
-	n, err := strconv.Atoi(s.Labels["run"])
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -10,7 +10,7 @@ import (
 
 // Start is what the banner of a server start says.
 type Start struct {
-	Run     int    // from 1, per server (service, pod, file)
+	RunKey
 	Line    int    // of the banner
 	Args    string // text of ServerArgs(...), its inside; "" when not printed
 	Version string // of the engine, when the banner has it
@@ -22,7 +22,8 @@ type Log struct {
 	Rows   []ProfilerRow
 	Decode []DecodeLine
 	Starts []Start
-	Times  map[int]Times // by run; without an entry the log has no dated lines
+	Runs   []RunKey         // all that have readings, in the order of the log; none of a document
+	Times  map[RunKey]Times // without an entry a run has no dated lines
 	// RowStride and DecodeStride say that only every so many-th summary or decode
 	// line was kept, evenly over the log; 1 is all of them.
 	RowStride, DecodeStride int
@@ -45,13 +46,13 @@ func ReadLog(r io.Reader, name string, most int) (*Log, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	l := &Log{RowStride: 1, DecodeStride: 1, Times: map[int]Times{}}
+	l := &Log{RowStride: 1, DecodeStride: 1, Times: map[RunKey]Times{}}
 	if looksJSON(head) {
 		l.Report, err = parseDocument(br, name)
 		return l, err
 	}
 	var p pipeline
-	in := logReader{Log: l, p: &p, most: most}
+	in := logReader{Log: l, p: &p, most: most, known: map[RunKey]bool{}, rows: map[writer]int{}, decode: map[writer]int{}}
 	buf := make([]byte, chunk)
 	for {
 		n, err := br.Read(buf)
@@ -77,36 +78,70 @@ type logReader struct {
 	*Log
 	p            *pipeline
 	most         int
-	rows, decode int // seen so far
-	stride       int // of the other readings, by line; 0 is 1
+	rows, decode map[writer]int // seen so far
+	stride       int            // of the other readings, by line; 0 is 1
+	known        map[RunKey]bool
 	timed        int // readings that were taken before
 	thinnable    int // of these, all but a client's
 }
 
+// writer is who wrote lines of one kind. Each is thinned by itself: ranks and
+// servers often take turns, so that every second line would be of one of them.
+type writer struct {
+	run  RunKey
+	rank string
+}
+
+func rowWriter(r *ProfilerRow) writer { return writer{r.Key(), r.Stream["rank"] + "/" + itoa(r.Rank)} }
+
+func lineWriter(d *DecodeLine) writer { return writer{d.Key(), d.Rank} }
+
 func (r *logReader) drain() {
-	for _, row := range r.p.rows {
-		r.time(row.Run, row.TStart, true)
-		r.time(row.Run, row.TEnd, true)
-		if r.rows%r.RowStride == 0 {
-			r.Rows = append(r.Rows, row)
+	for i := range r.p.rows {
+		row := &r.p.rows[i]
+		r.time(row.Key(), row.TStart, true)
+		r.time(row.Key(), row.TEnd, true)
+		w := rowWriter(row)
+		if r.rows[w]%r.RowStride == 0 {
+			r.Rows = append(r.Rows, *row)
 		}
-		r.rows++
+		r.rows[w]++
 	}
-	for _, d := range r.p.sglang.lines {
-		r.time(d.Run, d.At, false)
-		if r.decode%r.DecodeStride == 0 {
-			r.Decode = append(r.Decode, d)
+	for i := range r.p.sglang.lines {
+		d := &r.p.sglang.lines[i]
+		r.time(d.Key(), d.At, false)
+		w := lineWriter(d)
+		if r.decode[w]%r.DecodeStride == 0 {
+			r.Decode = append(r.Decode, *d)
 		}
-		r.decode++
+		r.decode[w]++
 	}
-	r.p.rows, r.p.sglang.lines = nil, nil
-	for len(r.Rows) > r.most {
-		r.Rows, r.RowStride = everySecond(r.Rows), r.RowStride*2
-	}
-	for len(r.Decode) > r.most {
-		r.Decode, r.DecodeStride = everySecond(r.Decode), r.DecodeStride*2
-	}
+	r.p.rows, r.p.sglang.lines, r.p.sglang.prefills = nil, nil, nil
+	r.Rows, r.RowStride = thin(r.Rows, r.RowStride, r.most, rowWriter)
+	r.Decode, r.DecodeStride = thin(r.Decode, r.DecodeStride, r.most, lineWriter)
 	r.readings()
+}
+
+// thin leaves every second of each writer until there are at most so many, or
+// one of each.
+func thin[T any](all []T, stride, most int, of func(*T) writer) ([]T, int) {
+	for len(all) > most {
+		seen := map[writer]int{}
+		n := 0
+		for i := range all {
+			w := of(&all[i])
+			if seen[w]++; seen[w]%2 == 1 {
+				all[n] = all[i]
+				n++
+			}
+		}
+		if n == len(all) {
+			break
+		}
+		clear(all[n:])
+		all, stride = all[:n], stride*2
+	}
+	return all, stride
 }
 
 // readings takes the times of the new readings and thins all but a client's,
@@ -115,7 +150,12 @@ func (r *logReader) readings() {
 	all := r.p.col.all
 	kept := all[:r.timed]
 	for _, x := range all[r.timed:] {
-		r.time(x.run, x.at, false)
+		key := RunKey{x.stream.server(), x.run}
+		if !r.known[key] {
+			r.known[key] = true
+			r.Runs = append(r.Runs, key)
+		}
+		r.time(key, x.at, false)
 		if r.keeps(x) {
 			kept = append(kept, x)
 			if x.source != sourceClient {
@@ -141,22 +181,12 @@ func (r *logReader) keeps(x reading) bool {
 	return r.stride <= 1 || x.source == sourceClient || uint64(uint32(x.line)*2654435761>>8)%uint64(r.stride) == 0
 }
 
-func everySecond[T any](all []T) []T {
-	n := 0
-	for i := 0; i < len(all); i += 2 {
-		all[n] = all[i]
-		n++
-	}
-	clear(all[n:])
-	return all[:n]
-}
-
 // dated is the least time, in seconds, that has a year: stamps without one are
 // no times of a run.
 const dated = 1e9
 
 // time widens a run's times. The profiler's own clock wins over stamps.
-func (r *logReader) time(run int, at float64, zoned bool) {
+func (r *logReader) time(run RunKey, at float64, zoned bool) {
 	t, ok := r.Times[run]
 	switch {
 	case at < dated || t.Zoned && !zoned:

@@ -42,8 +42,41 @@ func TestReadLog_LongLogIsThinned(t *testing.T) {
 	if first, last := l.Decode[0].Line, l.Decode[len(l.Decode)-1].Line; first != 1 || last < lines*9/10 {
 		t.Errorf("from line %d to %d", first, last)
 	}
-	if at := l.Times[1]; at.Last-at.First != lines-1 || at.Zoned {
+	if at := l.Times[metrics.RunKey{Start: 1}]; at.Last-at.First != lines-1 || at.Zoned {
 		t.Errorf("times %+v", at)
+	}
+}
+
+// Servers and ranks take turns in a log: of each so much is kept as of the others.
+func TestReadLog_ThinsEachWriterByItself(t *testing.T) {
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, "web-%d  | [2026-01-01 00:00:00 DP%d TP0] Prefill batch, #new-seq: 1, #new-token: 9, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0\n", i%2, i/2%2)
+		fmt.Fprintf(&b, "web-%d  | [2026-01-01 00:00:00 DP%d TP0] Decode batch, #running-req: 1, #token: 9, token usage: 0.01, accept len: 1.90, cuda graph: True, gen throughput (token/s): 90.00, #queue-req: 0\n", i%2, i/2%2)
+	}
+	l, err := metrics.ReadLog(strings.NewReader(b.String()), "x", 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, d := range l.Decode {
+		count[d.Server.String()+" "+d.Rank]++
+	}
+	if len(count) != 4 || len(l.Runs) != 2 {
+		t.Errorf("%v of %v", count, l.Runs)
+	}
+	for who, n := range count {
+		if n < 5 || n > 10 {
+			t.Errorf("%d lines of %s: %v", n, who, count)
+		}
+	}
+	// More writers than are to be kept leave one line each.
+	b.Reset()
+	for i := range 60 {
+		fmt.Fprintf(&b, "web-%d  | [2026-01-01 00:00:00] Decode batch, #running-req: 1, #token: 9, token usage: 0.01, accept len: 1.90, cuda graph: True, gen throughput (token/s): 90.00, #queue-req: 0\n", i%30)
+	}
+	if l, err := metrics.ReadLog(strings.NewReader(b.String()), "x", 4); err != nil || len(l.Decode) != 30 {
+		t.Errorf("%d lines, %v", len(l.Decode), err)
 	}
 }
 

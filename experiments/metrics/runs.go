@@ -2,8 +2,56 @@ package metrics
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
+
+// Server is one of the servers whose lines a log holds, by what a collector put
+// before them; the zero value where it tells none apart.
+type Server struct{ File, Service, Pod string }
+
+// String names it, as in "service web-1"; "" for the zero value.
+func (s Server) String() string {
+	var out []string
+	for _, part := range [][2]string{{"file", s.File}, {"pod", s.Pod}, {"service", s.Service}} {
+		if part[1] != "" {
+			out = append(out, part[0]+" "+part[1])
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// RunKey is one start of one server. Starts are counted for each server from 1.
+type RunKey struct {
+	Server Server
+	Start  int
+}
+
+func (s stream) server() Server { return Server{File: s.file, Service: s.service, Pod: s.pod} }
+
+// Key is the start that the summary is of.
+func (r *ProfilerRow) Key() RunKey {
+	return RunKey{Server{File: r.Stream["file"], Service: r.Stream["service"], Pod: r.Stream["pod"]}, r.Run}
+}
+
+// Key is the start that the line is of.
+func (d *DecodeLine) Key() RunKey { return RunKey{d.Server, d.Run} }
+
+// Has says whether a series is of a start. Labels are given only where the
+// readings of a file differ, so all its series are needed to tell.
+func (k RunKey) Has(s Series, all []Series) bool {
+	for label, want := range map[string]string{"file": k.Server.File, "service": k.Server.Service, "pod": k.Server.Pod, "run": strconv.Itoa(k.Start)} {
+		has, ok := s.Labels[label]
+		if ok && has != want {
+			return false
+		}
+		if !ok && want != "" && label != "run" && slices.ContainsFunc(all, func(o Series) bool { return o.Labels[label] != "" }) {
+			return false
+		}
+	}
+	return true
+}
 
 // startTracker numbers the server starts in a log, per server (service, pod,
 // file): several starts are often appended to one file.
@@ -72,7 +120,7 @@ func (t *startTracker) note(e *entry, run int) {
 	if len(t.all) >= maxStarts {
 		return
 	}
-	s := Start{Run: run, Line: e.num}
+	s := Start{RunKey: RunKey{e.server(), run}, Line: e.num}
 	if args, ok := strings.CutPrefix(e.msg, "server_args=ServerArgs("); ok {
 		s.Args = strings.TrimSuffix(strings.TrimSpace(args), ")")
 	}

@@ -10,9 +10,10 @@ import (
 type DecodeLine struct {
 	Line        int
 	Offset, End int64   // byte offsets of the line; End is behind its newline
+	Since       int64   // End of the decode line of this rank before it; 0 for the first
 	At          float64 // the line's own stamp in seconds, of unknown zone and 1 s resolution; 0 = none
 	Rank        string
-	Service     string
+	Server      Server
 	Run         int
 	RunningReq  float64 // NaN when not printed
 	Tokens      float64 // tokens in the KV cache, NaN when not printed
@@ -89,6 +90,7 @@ type sglangReader struct {
 
 type decodeState struct {
 	at      float64
+	end     int64
 	prefill bool // a prefill came since
 	idle    bool // the line itself said that nothing was running
 	any     bool
@@ -168,7 +170,7 @@ func (r *sglangReader) tear(e *entry) {
 }
 
 func (r *sglangReader) decode(e *entry, c *collector, run int, pairs []fieldPair) {
-	d := DecodeLine{Line: e.num, Offset: e.start, End: e.end, At: e.at, Rank: e.rank, Service: e.service, Run: run,
+	d := DecodeLine{Line: e.num, Offset: e.start, End: e.end, At: e.at, Rank: e.rank, Server: e.server(), Run: run,
 		RunningReq: nan, Tokens: nan, GenThroughput: nan, AcceptLen: nan}
 	for _, p := range pairs {
 		switch p.key {
@@ -201,11 +203,12 @@ func (r *sglangReader) decode(e *entry, c *collector, run int, pairs []fieldPair
 	}
 	r.mark(e, func(s *decodeState) {
 		gap := e.at - s.at
+		d.Since = s.end
 		d.Burst = !s.any || s.prefill || s.idle || e.at != 0 && s.at != 0 && (gap > idleGap || gap < 0)
 		if e.at != 0 && s.at != 0 && gap < -3600 && e.at > 1e9 {
 			r.warnings = append(r.warnings, warnAt(e.num, "the clock of this decode line is far behind the one before it: check whether it belongs to this log"))
 		}
-		s.any, s.at, s.prefill, s.idle = true, e.at, false, d.RunningReq == 0
+		s.any, s.at, s.end, s.prefill, s.idle = true, e.at, e.end, false, d.RunningReq == 0
 	})
 	r.lines = append(r.lines, d)
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -66,8 +67,9 @@ type Summary struct {
 //
 // Server log metrics (source "server_log"): a decode line stands for the time
 // since the one before it, so the first one of each rank in a window that opens
-// within the log is left out, and lines after a prefill or idling are no rates. gen_throughput is the
-// median of the rest, summed over data-parallel ranks; accept_len is weighted by
+// within the log is left out, and lines after a prefill or idling are no rates.
+// gen_throughput is the median of the rest, each with the rates that other
+// data-parallel ranks had at that time; accept_len is weighted by
 // the running requests, since lines are equally many cycles apart. What cannot
 // be had is absent.
 func Summarise(rows []ProfilerRow, decode []DecodeLine, w Window) Summary {
@@ -275,21 +277,60 @@ func (s *Summary) sample(r ProfilerRow, row int) {
 	}
 }
 
+// decodeRate is a rank's tokens per second over a part of the log.
+type decodeRate struct {
+	from, to int64
+	rate     float64
+}
+
+// during is the rate of the last part that has some of d's time in it, or ends
+// line by line with it, as ranks that print together do; 0 for a
+// rank that was idle then. all is in the order of the log.
+func during(all []decodeRate, d decodeRate) float64 {
+	i, _ := slices.BinarySearchFunc(all, d.to+1, func(o decodeRate, to int64) int { return cmp.Compare(o.from, to) })
+	if i > 0 && all[i-1].to >= d.from {
+		return all[i-1].rate
+	}
+	return 0
+}
+
+// together gives each rate of each rank with those that the other ranks had at
+// that time: when requests come one at a time, all but one are idle.
+func together(ranks [][]decodeRate) []float64 {
+	var out []float64
+	for i, ours := range ranks {
+		for _, d := range ours {
+			sum := d.rate
+			for k, others := range ranks {
+				if k != i {
+					sum += during(others, d)
+				}
+			}
+			out = append(out, sum)
+		}
+	}
+	return out
+}
+
 // serverLog adds what the decode lines say.
 func (s *Summary) serverLog(decode []DecodeLine, w Window) {
+	type name struct {
+		server Server
+		rank   string
+	}
 	type rank struct {
-		rates        []float64
+		rates        []decodeRate
 		accept, load float64
 		lines        int
 		first        bool
 	}
-	ranks := map[string]*rank{}
+	ranks := map[name]*rank{}
 	var order []*rank
 	for _, d := range decode {
 		if !w.holds(d.Offset, d.End) {
 			continue
 		}
-		key := d.Service + "/" + d.Rank
+		key := name{d.Server, d.Rank}
 		g := ranks[key]
 		if g == nil {
 			g = &rank{first: w.LogStart > 0}
@@ -302,7 +343,7 @@ func (s *Summary) serverLog(decode []DecodeLine, w Window) {
 			continue
 		}
 		if !d.Burst && !math.IsNaN(d.GenThroughput) {
-			g.rates = append(g.rates, d.GenThroughput)
+			g.rates = append(g.rates, decodeRate{d.Since, d.Offset, d.GenThroughput})
 		}
 		if !math.IsNaN(d.AcceptLen) {
 			weight := d.RunningReq
@@ -314,17 +355,14 @@ func (s *Summary) serverLog(decode []DecodeLine, w Window) {
 			g.lines++
 		}
 	}
-	rate, n := 0.0, 0
+	rates := make([][]decodeRate, len(order))
 	accept, load, lines := 0.0, 0.0, 0
-	for _, g := range order {
-		if len(g.rates) > 0 {
-			rate += median(g.rates)
-			n += len(g.rates)
-		}
+	for i, g := range order {
+		rates[i] = g.rates
 		accept, load, lines = accept+g.accept, load+g.load, lines+g.lines
 	}
-	if n > 0 {
-		s.Metrics = append(s.Metrics, record.Metric{Name: "gen_throughput", Unit: "tok/s", Value: rate, N: n, Source: sourceServer})
+	if all := together(rates); len(all) > 0 {
+		s.Metrics = append(s.Metrics, record.Metric{Name: "gen_throughput", Unit: "tok/s", Value: median(all), N: len(all), Source: sourceServer})
 	}
 	if lines > 0 {
 		s.Metrics = append(s.Metrics, record.Metric{Name: "accept_len", Unit: "tokens/step", Value: accept / load, N: lines, Source: sourceServer})

@@ -95,6 +95,23 @@ func TestSummarise_DataParallelRanksAddUp(t *testing.T) {
 	wantMetric(t, s, "gen_throughput", "server_log", 2692.49, 4)
 }
 
+// With one request at a time ranks take turns: there is never more than the rate
+// of one.
+func TestSummarise_RanksThatTakeTurnsDoNotAddUp(t *testing.T) {
+	var b strings.Builder
+	for turn := range 12 {
+		rank := fmt.Sprintf("[2026-01-01 10:00:%02d DP%d TP0] ", turn, turn%4)
+		fmt.Fprintf(&b, "%sPrefill batch, #new-seq: 1, #new-token: 9, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0\n", rank)
+		for k := range 4 {
+			fmt.Fprintf(&b, "%sDecode batch, #running-req: 1, #token: 9, token usage: 0.01, accept len: 2.00, cuda graph: True, gen throughput (token/s): %d.00, #queue-req: 0\n", rank, []int{7, 100, 101, 99}[k])
+		}
+	}
+	f := metrics.NewFollower()
+	f.Write([]byte(b.String()))
+	s := metrics.Summarise(nil, f.Decode(), metrics.Window{})
+	wantMetric(t, s, "gen_throughput", "server_log", 100, 36)
+}
+
 func TestSummarise_NothingGivesNothing(t *testing.T) {
 	if s := metrics.Summarise(nil, nil, metrics.Window{}); len(s.Metrics)+len(s.Samples) != 0 {
 		t.Errorf("%+v", s)
