@@ -183,3 +183,22 @@ func TestTable_FailedChecksAreToldOnce(t *testing.T) {
 		}
 	}
 }
+
+// From six launches on the test by ranks stands beside, in JSON and with -v.
+func TestSummarize_RanksStandBeside(t *testing.T) {
+	for rounds, want := range map[int]bool{3: false, 6: true} {
+		v := newBuilder(3, rounds, "interleave").rounds(rounds).v
+		o := options()
+		s := Summarize(v, o)
+		if d := s.Cells[1].Doubt["output_throughput"]; (d.RankP != nil) != want {
+			t.Errorf("%d rounds: %v", rounds, d.RankP)
+		}
+		if strings.Contains(table(t, s), "p by ranks") {
+			t.Errorf("%d rounds: told without -v", rounds)
+		}
+		o.All = true
+		if got := table(t, Summarize(v, o)); strings.Contains(got, "p by ranks, beside that by t: steps=1 0.031 (") != want {
+			t.Errorf("%d rounds, -v:\n%s", rounds, got)
+		}
+	}
+}

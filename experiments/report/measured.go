@@ -126,7 +126,7 @@ func batchSection(d record.RunData) grid {
 }
 
 // costs says of the patches of a run what they cost on its host, as far as that
-// is known.
+// is known of its engine and model.
 func costs(v record.RunView, o Options) (lines []string, probes map[string]*ProbeLine) {
 	if o.Probe == nil {
 		return nil, nil
@@ -140,7 +140,7 @@ func costs(v record.RunView, o Options) (lines []string, probes map[string]*Prob
 		if len(words) == 0 {
 			continue
 		}
-		if l := o.Probe(words[len(words)-1], v.Run.Host); l != nil {
+		if l := o.Probe(words[len(words)-1], v.Run.Host); l != nil && l.unlike([]record.RunData{v.Data}) == "" {
 			probes[f.Key] = l
 		}
 	}

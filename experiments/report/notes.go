@@ -109,6 +109,9 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		}
 		note("vs baseline: ratio of %s%s; smallest effect found 8 times in 10: %s", head(s.headline()), together, least)
 	}
+	if text := s.ranksNote(); s.options.All && text != "" {
+		note("%s", text)
+	}
 	for _, text := range s.remarks {
 		note("%s", text)
 	}

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"specrun/experiments/record"
 	"specrun/experiments/stats"
@@ -31,8 +33,11 @@ type ProbeLine struct {
 	Version     string            `json:"version"`
 	SHA256      string            `json:"sha256"`
 	Host        string            `json:"host"`
-	Params      record.Params     `json:"params"` // of the cell, the patch apart
-	Ratio       *float64          `json:"ratio"`  // of the time per token
+	At          string            `json:"at"`             // when the probe was begun, RFC 3339
+	Engine      string            `json:"engine_version"` // that was measured; "" = not known
+	Model       string            `json:"model"`          // that was loaded; "" = not known
+	Params      record.Params     `json:"params"`         // of the cell, the patch apart
+	Ratio       *float64          `json:"ratio"`          // of the time per token
 	Lo          *float64          `json:"lo"`
 	Hi          *float64          `json:"hi"`
 	P           *float64          `json:"p"`
@@ -97,6 +102,13 @@ func Probe(v record.SweepView, noise *stats.Noise) (ProbeLine, error) {
 		l.Note = fmt.Sprintf("outputs are not equally long (%d to %d tokens): compared over the positions that all runs have", positions.Least, positions.Most)
 	}
 	a, b := newSide(runs[without.ID], rounds, v.Data, positions), newSide(runs[with.ID], rounds, v.Data, positions)
+	l.At = stamp(v.Sweep.CreatedUs)
+	for _, runs := range runs {
+		for _, r := range runs {
+			l.Engine = cmp.Or(l.Engine, strings.Join(factValues([]record.RunData{v.Data[r.ID]}, "code", "engine_version"), ", "))
+			l.Model = cmp.Or(l.Model, strings.Join(factValues([]record.RunData{v.Data[r.ID]}, "workload", "model"), ", "))
+		}
+	}
 	l.Labels = slices.Sorted(maps.Keys(labels))
 	if l.Labels == nil {
 		l.Labels = []string{}

@@ -229,3 +229,16 @@ func TestProbe_OfAnotherSweepIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A later report asks whether it is about the same.
+func TestProbe_SaysWhatItMeasuredAndWhen(t *testing.T) {
+	v := probeView("sync", tpots(10.11, 10.12, 10.14), tpots(11.11, 11.13, 11.12))
+	v.Sweep.CreatedUs = epochUs
+	for id, d := range v.Data {
+		d.Provenance = []record.Fact{fact("code", "engine_version", "0.5.4"), fact("workload", "model", "m")}
+		v.Data[id] = d
+	}
+	if l := probe(t, v); l.Engine != "0.5.4" || l.Model != "m" || l.At != "2026-11-29T12:00:00Z" {
+		t.Errorf("%q, %q, %q", l.Engine, l.Model, l.At)
+	}
+}

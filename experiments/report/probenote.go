@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"specrun/experiments/record"
 )
 
 // probeSync is the kind of a patch that waits for the device, and so certainly
@@ -25,17 +27,35 @@ func (s *Summary) patchesOf(row *CellRow) []plannedPatch {
 // probes sets for each row what its patches cost on the host, as far as a probe
 // has found out.
 func (s *Summary) probes() {
-	if s.options.Probe == nil {
-		return
-	}
 	for i := range s.Cells {
 		row := &s.Cells[i]
 		for _, p := range s.patchesOf(row) {
-			if row.Probe == nil {
-				row.Probe = s.options.Probe(p.SHA256, s.plan.Host.Name)
+			if line := s.probeOf(p); row.Probe == nil && line != nil && line.unlike(s.done(row)) == "" {
+				row.Probe = line
 			}
 		}
 	}
+}
+
+// probeOf is the newest probe of a patch on the host; nil when there is none.
+func (s *Summary) probeOf(p plannedPatch) *ProbeLine {
+	if s.options.Probe == nil {
+		return nil
+	}
+	return s.options.Probe(p.SHA256, s.plan.Host.Name)
+}
+
+// unlike says in what runs differ from what the probe measured, so that the patch
+// may cost something else in them: the engine's version or the model. "" when they
+// do not, or that is not known.
+func (l *ProbeLine) unlike(runs []record.RunData) string {
+	for _, what := range []struct{ word, probed, group, key string }{{"engine", l.Engine, "code", "engine_version"}, {"model", l.Model, "workload", "model"}} {
+		mine := factValues(runs, what.group, what.key)
+		if what.probed != "" && len(mine) > 0 && !slices.Contains(mine, what.probed) {
+			return fmt.Sprintf("%s %s, not %s", what.word, what.probed, strings.Join(mine, " or "))
+		}
+	}
+	return ""
 }
 
 // probeNotes says of each patch that took part what it costs, or how to find out
@@ -52,25 +72,38 @@ func (s *Summary) probeNotes() []string {
 				continue
 			}
 			seen = append(seen, p.SHA256)
-			var line *ProbeLine
-			if s.options.Probe != nil {
-				line = s.options.Probe(p.SHA256, s.plan.Host.Name)
+			line := s.probeOf(p)
+			unlike := ""
+			if line != nil {
+				unlike = line.unlike(s.done(row))
 			}
+			advice := "specrun probe " + plain(cmp.Or(p.Folder, p.Name))
 			switch {
+			case unlike != "":
+				out = append(out, fmt.Sprintf("%s was probed with %s (%s): what it costs now is not known -> %s", plain(p.Name), plain(unlike), line.from(), advice))
 			case line != nil:
 				out = append(out, line.Cost())
 			case p.Probe == probeSync:
-				out = append(out, fmt.Sprintf("%s waits for the GPU; what that costs here is not known -> specrun probe %s", plain(p.Name), plain(cmp.Or(p.Folder, p.Name))))
+				out = append(out, fmt.Sprintf("%s waits for the GPU; what that costs here is not known -> %s", plain(p.Name), advice))
 			}
 		}
 	}
 	return out
 }
 
+// from names the probe and its day.
+func (l ProbeLine) from() string {
+	day, _, dated := strings.Cut(l.At, "T")
+	if !dated {
+		return "probe " + plain(l.Sweep)
+	}
+	return fmt.Sprintf("probe %s of %s", plain(l.Sweep), day)
+}
+
 // Cost is what the patch costs, in a phrase.
 func (l ProbeLine) Cost() string {
 	at := "here" + strings.Replace(l.cell(), ", ", " at ", 1)
-	from := fmt.Sprintf("(probe %s)", plain(l.Sweep))
+	from := "(" + l.from() + ")"
 	if l.Ratio == nil {
 		return fmt.Sprintf("what %s costs %s is unclear: no pair of launches could be compared %s", plain(l.Patch), at, from)
 	}

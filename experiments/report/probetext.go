@@ -91,6 +91,9 @@ func (l ProbeLine) sentence() string {
 		if l.MinEffect != nil {
 			return text + fmt.Sprintf("; so few launches find no less than %s: --rounds %d", percent(*l.MinEffect), 2*l.Pairs)
 		}
+		if l.Pairs > 1 {
+			return text + "; the launches agree to the last digit, so the noise between them is not known"
+		}
 		return text + "; with one pair the noise between launches is not known: --rounds 3"
 	}
 	return text

@@ -106,6 +106,7 @@ type Doubt struct {
 	Separable *bool    `json:"separable"`  // by PHolm; nil: launch-to-launch noise is unknown
 	P         *float64 `json:"p"`          // of this comparison alone
 	PHolm     *float64 `json:"p_holm"`     // as one of those of all cells
+	RankP     *float64 `json:"rank_p"`     // of this comparison alone, by ranks; from 6 launches on
 	MinEffect *float64 `json:"min_effect"` // the smallest effect that this comparison alone finds 8 times in 10, as a fraction
 	Method    string   `json:"method,omitempty"`
 	TooFew    string   `json:"too_few,omitempty"` // why Separable is nil
@@ -137,10 +138,6 @@ func Summarize(v record.SweepView, o Options) *Summary {
 	if s.Objective == "" {
 		s.Objective = s.plan.Objective
 	}
-	if s.Objective == "" {
-		s.Objective = "output_throughput"
-	}
-	s.Objective = known(s.Objective, v.Data)
 	for _, sl := range v.Slots {
 		s.slotOf[sl.ID] = sl
 	}
@@ -157,6 +154,7 @@ func Summarize(v record.SweepView, o Options) *Summary {
 		}
 		s.Cells = append(s.Cells, row)
 	}
+	s.Objective = stats.ObjectiveIn(s.Objective, s.candidates())
 	s.quotes(s.plan)
 	s.spread()
 	s.probes()
@@ -224,23 +222,6 @@ func (p plan) isQuote(ord int) bool {
 }
 
 func (p plan) interleaved() bool { return p.Order == "interleave" && p.Rounds > 1 }
-
-// known finds the metric that an objective names: tpot is stored as tpot_mean.
-func known(objective string, data map[string]record.RunData) string {
-	mean := false
-	for _, d := range data {
-		for _, m := range d.Metrics {
-			if m.Name == objective {
-				return objective
-			}
-			mean = mean || m.Name == objective+"_mean"
-		}
-	}
-	if mean {
-		return objective + "_mean"
-	}
-	return objective
-}
 
 // VaryingParams gives the parameters that tell the cells apart, sorted: those
 // that differ, or all of them when that would leave a cell without a name.

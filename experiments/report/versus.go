@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"specrun/experiments/record"
 	"specrun/experiments/stats"
@@ -41,7 +42,7 @@ func (s *Summary) compare() {
 			}
 			row.VsBaseline[name] = c.Ratio
 			row.Doubt[name] = Doubt{Lo: finite(c.Lo), Hi: finite(c.Hi), N: min(c.NA, c.NB), Paired: c.Paired,
-				Separable: c.Separable, P: finite(c.P), MinEffect: finite(c.MinEffect), Method: c.Method, TooFew: c.TooFew}
+				Separable: c.Separable, P: finite(c.P), RankP: finite(c.RankP), MinEffect: finite(c.MinEffect), Method: c.Method, TooFew: c.TooFew}
 			ps[name], rows[name] = append(ps[name], c.P), append(rows[name], row)
 		}
 	}
@@ -66,7 +67,7 @@ func (s *Summary) compare() {
 
 // versus compares launches of a row with others of the sweep.
 func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
-	// A quotable row came after the rounds: it shares their numbers, not their time.
+	// A quotable row has rounds of its own, after the others.
 	c := stats.CompareWith(a, b, stats.Options{Interleaved: s.plan.interleaved() && !row.Quotable, Noise: s.remembered(row, metric)})
 	if c.TooFew != "" && (metric == s.headline() || metric == s.Objective) {
 		why := c.TooFew
@@ -81,6 +82,21 @@ func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats
 		}
 	}
 	return c
+}
+
+// ranksNote tells the p-values by ranks beside the others, "" when there are too
+// few launches for any.
+func (s *Summary) ranksNote() string {
+	var parts []string
+	for _, row := range s.Cells {
+		if d, ok := row.Doubt[s.headline()]; ok && d.RankP != nil && d.P != nil {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", row.name, pText(d.RankP), pText(d.P)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "p by ranks, beside that by t: " + strings.Join(parts, ", ") + "; where they are far apart one launch is wild"
 }
 
 // plannable is how many rounds are advised where one launch says nothing.
@@ -103,20 +119,12 @@ func (s *Summary) remembered(row *CellRow, metric string) *stats.Noise {
 // baselineOf finds the baseline that a cell compares with: one has as parameters
 // only those of the benchmark, and these must be equal.
 func (s *Summary) baselineOf(row *CellRow) *CellRow {
+	cells := make([]record.Cell, len(s.Cells))
 	for i := range s.Cells {
-		base := &s.Cells[i]
-		if !base.Baseline {
-			continue
-		}
-		same := true
-		for name, v := range base.Params {
-			if other, ok := row.Params[name]; !ok || paramText(other) != paramText(v) {
-				same = false
-			}
-		}
-		if same {
-			return base
-		}
+		cells[i] = s.Cells[i].cell
+	}
+	if i := stats.BaselineOf(cells, row.cell); i >= 0 {
+		return &s.Cells[i]
 	}
 	return nil
 }
