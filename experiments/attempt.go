@@ -350,8 +350,8 @@ func (a *attempt) endRun(ctx context.Context, step string, kind record.EventKind
 	a.x.attempts[run.SlotID] = run.Attempt
 	delete(a.x.supersede, run.SlotID)
 	result := record.Result{Run: run, Cell: recordCell(a.x.sweepID, a.x.plan.Cells[r.Cell]),
-		Slot:    record.Slot{ID: run.SlotID, CellID: cellID(a.x.sweepID, r.Cell), Round: a.planned.Round, Repeat: r.Repeat},
-		Metrics: data.Metrics, Labels: data.Labels}
+		Slot: record.Slot{ID: run.SlotID, CellID: cellID(a.x.sweepID, r.Cell), Round: a.planned.Round, Repeat: r.Repeat},
+		Data: *data}
 	a.x.results = append(a.x.results, result)
 	a.runNow = r
 	a.report(Progress{Step: stepRun, Phase: PhaseResult, Result: &result, Cell: &a.x.plan.Cells[r.Cell], Repeat: r.Repeat})

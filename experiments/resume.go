@@ -73,7 +73,7 @@ func (x *execution) takeUp(ctx context.Context, view record.SweepView, o ResumeO
 		case r.State == record.RunDone || r.State == record.RunFailed:
 			d := view.Data[r.ID]
 			cell := cells[slot.CellID]
-			x.results = append(x.results, record.Result{Run: r, Cell: cell, Slot: slot, Metrics: d.Metrics, Labels: d.Labels})
+			x.results = append(x.results, record.Result{Run: r, Cell: cell, Slot: slot, Data: d})
 			if cell.Ord < len(x.plan.Cells) {
 				x.firsts.recall(x.plan.Cells[cell.Ord], d.Provenance)
 			}

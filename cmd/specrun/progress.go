@@ -143,7 +143,7 @@ func resultText(r *record.Result) string {
 	for _, want := range []struct{ metric, name, format string }{
 		{"cycle_total", "TOTAL", "%.2f ms/cyc"}, {"accept_len", "accept length", "%.2f"}, {"output_throughput", "", "%.1f tok/s"},
 	} {
-		for _, m := range r.Metrics {
+		for _, m := range r.Data.Metrics {
 			if m.Name == want.metric {
 				parts = append(parts, strings.TrimSpace(want.name+" "+fmt.Sprintf(want.format, m.Value)))
 				break

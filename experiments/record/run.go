@@ -122,9 +122,8 @@ type Run struct {
 // Result is a finished run with the plan's view of it, as the executor hands it
 // to whoever plans the next launches.
 type Result struct {
-	Run     Run
-	Cell    Cell
-	Slot    Slot
-	Metrics []Metric
-	Labels  []Label
+	Run  Run
+	Cell Cell
+	Slot Slot
+	Data RunData // all of it, so that it is judged as a report judges it
 }

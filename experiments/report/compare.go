@@ -222,7 +222,7 @@ func (c *Comparison) compareLaunches(r *paired, name string, a, b []stats.Launch
 	l := ComparisonLine{Cell: r.name, Baseline: r.a.Baseline && r.b.Baseline, Metric: name, Ratio: finite(v.Ratio), Lo: finite(v.Lo), Hi: finite(v.Hi),
 		Separable: v.Separable, P: finite(v.P), RankP: finite(v.RankP), MinEffect: finite(v.MinEffect), Method: v.Method, TooFew: v.TooFew,
 		LabelsA: labelNames(r.left), LabelsB: labelNames(r.right), Flags: append([]string{}, r.flags...)}
-	if r.positions.Unequal && ofLength(name) {
+	if r.positions.Unequal && stats.OfLength(name) {
 		l.Note = "over the positions that both sides have"
 	}
 	return l

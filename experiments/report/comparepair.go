@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"specrun/experiments/record"
 	"specrun/experiments/stats"
@@ -142,38 +141,13 @@ func (s *Side) row(cell record.Cell, p stats.Positions, common bySource) CellRow
 	for _, r := range runs {
 		d := s.View.Data[r.ID]
 		if p.Unequal {
-			d.Metrics = overPositions(d, p)
+			d.Metrics = p.Over(d)
 		}
 		data[r.ID] = record.RunData{Metrics: common.keep(d.Metrics)}
 	}
 	row := CellRow{Params: cell.Params, Baseline: cell.Baseline, cell: cell}
 	row.fill(runs, slotOf, data)
 	return row
-}
-
-// ofLength are the metrics that depend on how long the outputs are.
-func ofLength(name string) bool {
-	for _, prefix := range []string{"cycle_", "tpot", "output_throughput", "total_throughput", "steady_throughput", "request_", "duration", "itl", "gen_throughput", "profiler_throughput", "e2e"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-func overPositions(d record.RunData, p stats.Positions) []record.Metric {
-	values := p.Reduce(d.Samples, d.Metrics)
-	var out []record.Metric
-	for _, m := range d.Metrics {
-		if v, ok := values[m.Name]; ok {
-			delete(values, m.Name) // one source: the one that Reduce took
-			m.Value = v
-			out = append(out, m)
-		} else if !ofLength(m.Name) {
-			out = append(out, m)
-		}
-	}
-	return out
 }
 
 // requestTokens is how many tokens the outputs of runs have on average; 0 when

@@ -49,7 +49,7 @@ func (s *Summary) over(row *CellRow, p stats.Positions) *CellRow {
 	data := map[string]record.RunData{}
 	for _, r := range s.runs[row.cell.ID] {
 		if r.State == record.RunDone {
-			data[r.ID] = record.RunData{Metrics: overPositions(s.data[r.ID], p)}
+			data[r.ID] = record.RunData{Metrics: p.Over(s.data[r.ID])}
 		}
 	}
 	out := &CellRow{Params: row.Params, Baseline: row.Baseline, cell: row.cell, name: row.name}
@@ -71,17 +71,17 @@ func (s *Summary) value(row *CellRow) (MetricValue, bool) {
 	return m, ok
 }
 
-// equalize puts rows that are to be ranked on equal positions, and says why when
+// equalize shows rows as they are ranked, on equal positions, and says why when
 // that changes their numbers. Where the objective cannot be had over them the
 // rows stay as they are, and the caveat says so.
-func (s *Summary) equalize(rows []*CellRow) (caveat string) {
+func (s *Summary) equalize(rows []*CellRow, r stats.Ranking) (caveat string) {
 	with := slices.Clone(rows)
 	for _, row := range rows {
 		if base := s.baselineOf(row); base != nil && !slices.Contains(with, base) {
 			with = append(with, base)
 		}
 	}
-	s.positions = s.common(with...)
+	s.positions = r.Positions
 	lengths := s.lengths(with)
 	if !s.positions.Unequal {
 		if lengths.felt && len(s.positions.Tokens) == 0 {
@@ -90,22 +90,20 @@ func (s *Summary) equalize(rows []*CellRow) (caveat string) {
 		}
 		return ""
 	}
+	if !r.Equal {
+		s.remarks = append(s.remarks, fmt.Sprintf("%s, and %s cannot be had over equal positions: shorter outputs may look better for that alone", lengths.text, s.Objective))
+		return "outputs are not equally long"
+	}
 	equal := map[*CellRow]*CellRow{}
 	for _, row := range with {
 		equal[row] = s.over(row, s.positions)
-	}
-	for _, row := range rows {
-		if _, ok := equal[row].Metrics[s.Objective]; !ok {
-			s.remarks = append(s.remarks, fmt.Sprintf("%s, and %s cannot be had over equal positions: shorter outputs may look better for that alone", lengths.text, s.Objective))
-			return "outputs are not equally long"
-		}
 	}
 	tokens := perRequest(s.positions)
 	for row, over := range equal {
 		row.equal = over
 		row.Equal = &EqualValues{Tokens: tokens, Of: requestTokens(s.done(row)), Metrics: map[string]MetricValue{}}
 		for name, m := range over.Metrics {
-			if ofLength(name) {
+			if stats.OfLength(name) {
 				row.Equal.Metrics[name] = m
 			}
 		}

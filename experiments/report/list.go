@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"specrun/experiments/record"
+	"specrun/experiments/stats"
 )
 
 // SweepLine is the JSON line of type sweep.
@@ -98,7 +99,7 @@ func preferred(ms []record.Metric) map[string]record.Metric {
 	out := map[string]record.Metric{}
 	for _, m := range ms {
 		was, ok := out[m.Name]
-		better := sourceRank(m.Source) < sourceRank(was.Source)
+		better := stats.NearerSource(m.Source, was.Source) < 0
 		if !ok || better && finite(m.Value) != nil || finite(was.Value) == nil && finite(m.Value) != nil {
 			out[m.Name] = m
 		}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,45 +12,44 @@ import (
 // lowestWins says which way an objective goes.
 func lowestWins(metric string) bool { return stats.DirectionOf(metric) == stats.Lower }
 
-// rank finds the best row and how sure it is. Ties go to the earlier cell.
-func (s *Summary) rank() {
-	var order []int
-	var failed []string
-	var rows []*CellRow
+// candidates are the rows as they are ranked, whoever does it.
+func (s *Summary) candidates() []stats.Candidate {
+	var out []stats.Candidate
 	for i := range s.Cells {
 		row := &s.Cells[i]
-		_, measured := row.Metrics[s.Objective]
-		switch {
-		case row.Quotable:
-		case row.Failed > 0:
+		runs := s.runs[row.cell.ID]
+		c := stats.Candidate{Cell: row.cell, Runs: doneRuns(runs, s.slotOf, s.data), Failed: row.Failed > 0, Aside: row.Quotable}
+		for _, r := range runs {
+			c.Facts = append(c.Facts, s.data[r.ID].Provenance)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// rank finds the best row and how sure it is. Ties go to the earlier cell.
+func (s *Summary) rank() {
+	ranking := stats.RankCells(s.candidates(), s.Objective)
+	order := ranking.Order
+	var failed []string
+	for _, row := range s.Cells {
+		if row.Failed > 0 && !row.Quotable {
 			failed = append(failed, row.name)
-		case measured:
-			order, rows = append(order, i), append(rows, row)
 		}
 	}
 	if len(order) == 0 {
 		s.Verdict = fmt.Sprintf("no best cell: none without a failed run has %s", s.Objective)
 		return
 	}
-	if strings.HasPrefix(s.Objective, "cycle_") {
-		shapes := map[string]bool{}
-		for _, i := range order {
-			shapes[steps(s.Cells[i].cell, s.runs[s.Cells[i].cell.ID], s.data)] = true
-		}
-		if len(shapes) > 1 {
-			s.Verdict = fmt.Sprintf("no best cell: %s does not rank cells of different steps, since a longer cycle may yield more tokens; use output_throughput", s.Objective)
-			return
-		}
+	if ranking.MixedSteps {
+		s.Verdict = fmt.Sprintf("no best cell: %s does not rank cells of different steps, since a longer cycle may yield more tokens; use output_throughput", s.Objective)
+		return
 	}
-	caveat := s.equalize(rows)
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, _ := s.value(&s.Cells[a])
-		y, _ := s.value(&s.Cells[b])
-		if lowestWins(s.Objective) {
-			return cmp.Compare(x.Median, y.Median)
-		}
-		return cmp.Compare(y.Median, x.Median)
-	})
+	var rows []*CellRow
+	for _, i := range slices.Sorted(slices.Values(order)) {
+		rows = append(rows, &s.Cells[i])
+	}
+	caveat := s.equalize(rows, ranking)
 	launches := func(i int) []stats.Launch { return s.Cells[i].ranked().launches[s.Objective] }
 	s.Best, s.ranked = order[0], len(order)
 	best := &s.Cells[s.Best]
@@ -70,27 +68,11 @@ func (s *Summary) rank() {
 	}
 }
 
-// steps gives the speculative steps of a cell as text: cycles of equal steps do
-// equal work. It is what the server was started with, else the parameter; "" when
-// neither is known.
+// steps gives the speculative steps of a cell as text, see stats.StepsOf.
 func steps(c record.Cell, runs []record.Run, data map[string]record.RunData) string {
-	asked := ""
+	var facts [][]record.Fact
 	for _, r := range runs {
-		for _, f := range data[r.ID].Provenance {
-			switch {
-			case f.Group != "flags" || ruleKey("flags", f.Key) != "speculative-num-steps":
-			case strings.HasPrefix(f.Key, askedPrefix):
-				asked = f.Value
-			default: // what is in effect
-				return f.Value
-			}
-		}
+		facts = append(facts, data[r.ID].Provenance)
 	}
-	if asked != "" {
-		return asked
-	}
-	if v, ok := c.Params["steps"]; ok {
-		return paramText(v)
-	}
-	return ""
+	return plain(stats.StepsOf(c, facts...))
 }
