@@ -46,7 +46,7 @@ func Collect(w Window) (record.RunData, error) {
 	in := trustInput(w, report, s, data.Metrics, seen)
 	data.Labels, data.Checks = trust.Assess(in)
 	data.Metrics = append(data.Metrics, trust.GapMetrics(in)...)
-	data.Provenance = append(data.Provenance, windowFacts(w, report, s.Unsteady)...)
+	data.Provenance = append(data.Provenance, factsOfWindow(w, report, s.Unsteady)...)
 	data.Provenance = append(data.Provenance, surroundings(report.Surroundings)...)
 	for _, note := range report.Notes {
 		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: note})

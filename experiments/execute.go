@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,18 +24,21 @@ type execution struct {
 	shared  atomic.Pointer[Host] // the same, for the goroutine that renews leases
 	engine  Engine
 
-	results   []record.Result          // of slots that are filled
-	attempts  map[string]int           // by slot
-	supersede map[string]string        // slot -> failed run that the next attempt replaces
-	found     map[string]foundPatches  // by interpreter and environment; nil: not read yet
-	hostInfo  map[string][]record.Fact // by interpreter and environment
-	firsts    firsts
-	moved     map[string]bool // slots whose launch was tried again on another port
-	last      *attempt        // the latest launch; what concerns the sweep is noted in its journal
-	launches  int
-	expected  int
-	notes     []string
-	secrets   *redactor // of hider
+	results   []record.Result         // of slots that are filled
+	attempts  map[string]int          // by slot
+	supersede map[string]string       // slot -> failed run that the next attempt replaces
+	found     map[string]foundPatches // by interpreter and environment; nil: not read yet
+	hostInfo  struct {
+		sync.Mutex
+		by map[string][]record.Fact // interpreter and environment
+	}
+	firsts   firsts
+	moved    map[string]bool // slots whose launch was tried again on another port
+	last     *attempt        // the latest launch; what concerns the sweep is noted in its journal
+	launches int
+	expected int
+	notes    []string
+	secrets  *redactor // of hider
 }
 
 // Execute runs a plan as a new sweep and blocks until it has ended. A nil
@@ -98,7 +102,8 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 	whole := *plan
 	whole.Cells = plan.All()
 	x := &execution{deps: d, plan: &whole, own: plan, sweepID: sweepID, attempts: map[string]int{}, supersede: map[string]string{},
-		hostInfo: map[string][]record.Fact{}, firsts: firsts{outputs: map[string]string{}}, moved: map[string]bool{}}
+		firsts: firsts{outputs: map[string]string{}}, moved: map[string]bool{}}
+	x.hostInfo.by = map[string][]record.Fact{}
 	if len(plan.Cells) == 0 {
 		return nil, errors.New("execute: the plan has no cells")
 	}

@@ -22,8 +22,6 @@ type found struct {
 type probing struct {
 	stop context.CancelFunc
 	done chan struct{}
-	x    *execution
-	key  string
 	out  found
 }
 
@@ -31,9 +29,8 @@ type probing struct {
 func (a *attempt) beginProbe(ctx context.Context) *probing {
 	ctx, stop := context.WithCancel(ctx)
 	where := a.where()
-	p := &probing{stop: stop, done: make(chan struct{}), x: a.x, key: where.key()}
+	p := &probing{stop: stop, done: make(chan struct{})}
 	prober := a.x.host.Prober
-	known := a.x.hostInfo[p.key]
 	q := LaunchQuery{Where: where, Engine: a.cfg.Engine, Patched: a.patches.Files, Models: modelsOf(a.cfg), PID: a.state.Identity.PID, Session: a.state.Identity.SID}
 	if a.cfg.Engine == "command" {
 		q.Engine = ""
@@ -41,12 +38,8 @@ func (a *attempt) beginProbe(ctx context.Context) *probing {
 	go func() {
 		defer close(p.done)
 		defer stop()
-		p.out.host = known
-		if known == nil {
-			if p.out.host, p.out.err = prober.Facts(ctx, where); p.out.err != nil {
-				p.out.err = fmt.Errorf("facts of the host: %w", p.out.err)
-				return
-			}
+		if p.out.host, p.out.err = a.x.hostFacts(ctx, where); p.out.err != nil {
+			return
 		}
 		var err error
 		if p.out.launch, err = prober.Launch(ctx, q); err == nil {
@@ -65,9 +58,6 @@ func (a *attempt) beginProbe(ctx context.Context) *probing {
 // wait blocks until the facts are there.
 func (p *probing) wait() *found {
 	<-p.done
-	if p.out.err == nil {
-		p.x.hostInfo[p.key] = p.out.host
-	}
 	return &p.out
 }
 
@@ -79,16 +69,19 @@ func (p *probing) cancel() {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// hostFacts asks the host once for each interpreter.
+// hostFacts asks the host once for each interpreter. It is safe for concurrent
+// use; who asks while another is asking waits for the same answer.
 func (x *execution) hostFacts(ctx context.Context, w Where) ([]record.Fact, error) {
-	if known, ok := x.hostInfo[w.key()]; ok {
+	x.hostInfo.Lock()
+	defer x.hostInfo.Unlock()
+	if known, ok := x.hostInfo.by[w.key()]; ok {
 		return known, nil
 	}
 	found, err := x.host.Prober.Facts(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("facts of the host: %w", err)
 	}
-	x.hostInfo[w.key()] = found
+	x.hostInfo.by[w.key()] = found
 	return found, nil
 }
 

@@ -58,7 +58,7 @@ func TestWarmup_JSON(t *testing.T) {
 
 func TestWindowFacts(t *testing.T) {
 	outcome := func(u *bench.Warmup) string {
-		for _, f := range windowFacts(Window{Warmup: u}, bench.Report{SteadyRule: "rule"}, false) {
+		for _, f := range factsOfWindow(Window{Warmup: u}, bench.Report{SteadyRule: "rule"}, false) {
 			if f.Key == "warmup_outcome" {
 				return f.Value
 			}
@@ -76,7 +76,7 @@ func TestWindowFacts(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", u, got, want)
 		}
 	}
-	facts := windowFacts(Window{}, bench.Report{SteadyRule: "rule"}, true)
+	facts := factsOfWindow(Window{}, bench.Report{SteadyRule: "rule"}, true)
 	if len(facts) != 2 || facts[0].Value != "rule" || !strings.Contains(facts[1].Value, "ramp and drain") {
 		t.Errorf("%+v", facts)
 	}

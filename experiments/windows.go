@@ -30,9 +30,9 @@ func joined(lists ...[]record.Sample) []record.Sample {
 	return out
 }
 
-// windowFacts are how the measured part was found: the warm-up before it, and
+// factsOfWindow are how the measured part was found: the warm-up before it, and
 // what was cut off of it.
-func windowFacts(w Window, r bench.Report, unsteady bool) []record.Fact {
+func factsOfWindow(w Window, r bench.Report, unsteady bool) []record.Fact {
 	var out []record.Fact
 	add := func(key, value string) { out = append(out, record.Fact{Group: "workload", Key: key, Value: value}) }
 	if u := w.Warmup; u != nil {
