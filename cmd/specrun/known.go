@@ -23,9 +23,17 @@ func remembering(ctx context.Context, s *store.Store, experiment string, beforeU
 			return n
 		}
 		noises[key] = nil
-		groups, err := s.LaunchNoise(ctx, host, experiment, metric, beforeUs)
+		cells, err := s.LaunchNoise(ctx, host, experiment, metric, beforeUs)
 		if err != nil {
 			fail(err)
+		}
+		var groups [][]float64
+		for _, launches := range cells {
+			var group []float64
+			for _, runs := range launches {
+				group = append(group, stats.Median(runs))
+			}
+			groups = append(groups, group)
 		}
 		if len(groups) > 0 {
 			n := stats.PoolNoise(groups)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"slices"
 
 	"specrun/experiments/record"
@@ -14,19 +13,19 @@ import (
 // noiseOf bounds how many launches are remembered: a host changes.
 const noiseOf = 200
 
-// LaunchNoise reads what launches of the experiment measured on the host, one
-// value for each launch (the median of its runs that are done), grouped by cell
-// of one sweep, the newest sweep first. Only cells with two launches or more are
+// LaunchNoise reads what launches of the experiment measured on the host: the
+// values of the runs that are done, by launch, and these by cell of one sweep, the
+// newest sweep first. Only cells with two launches or more are
 // there, of sweeps, A/A sweeps and probes, and only what one source measured: the
 // one that has most. Only sweeps that were created before that time (microseconds
 // since the epoch) count, so that what is said of a sweep neither rests on the
 // sweep itself nor changes with those after it. No group means that nothing is
 // remembered.
-func (s *Store) LaunchNoise(ctx context.Context, host, experiment, metric string, beforeUs int64) ([][]float64, error) {
+func (s *Store) LaunchNoise(ctx context.Context, host, experiment, metric string, beforeUs int64) ([][][]float64, error) {
 	return s.launchNoise(ctx, host, experiment, metric, beforeUs, noiseOf)
 }
 
-func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string, beforeUs int64, newest int) ([][]float64, error) {
+func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string, beforeUs int64, newest int) ([][][]float64, error) {
 	type reading struct {
 		cell, launch, source string
 		value                sql.NullFloat64
@@ -76,29 +75,16 @@ func (s *Store) launchNoise(ctx context.Context, host, experiment, metric string
 		}
 		values[key] = append(values[key], r.value.Float64)
 	}
-	var groups [][]float64
+	var groups [][][]float64
 	for _, cell := range cells {
 		if len(launches[cell]) < 2 {
 			continue
 		}
-		var group []float64
+		var group [][]float64
 		for _, launch := range launches[cell] {
-			group = append(group, middle(values[[2]string{cell, launch}]))
+			group = append(group, values[[2]string{cell, launch}])
 		}
 		groups = append(groups, group)
 	}
 	return groups, nil
-}
-
-// middle is the median; the mean of the two middle ones for an even number.
-func middle(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Sorted(slices.Values(v))
-	m := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[m]
-	}
-	return (v[m-1] + v[m]) / 2
 }

@@ -77,7 +77,7 @@ func TestLaunchNoise_GroupsWhatLaunchesOfACellMeasured(t *testing.T) {
 	storeSweep(t, s, "elsewhere", "sweep", "steps", "gpu-02", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
 	storeSweep(t, s, "different", "sweep", "modes", "gpu-01", "{}", record.SweepDone, measured{values: []float64{1}}, measured{values: []float64{2}})
 	got, err := s.LaunchNoise(ctx, "gpu-01", "steps", "tpot", later)
-	if diff := cmp.Diff([][]float64{{33, 31}, {13, 11}}, got); err != nil || diff != "" {
+	if diff := cmp.Diff([][][]float64{{{33}, {30, 32}}, {{13}, {10, 12, 11}}}, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	if got, err := s.LaunchNoise(ctx, "gpu-03", "steps", "tpot", later); err != nil || got != nil {
@@ -98,7 +98,7 @@ func TestLaunchNoise_OfEarlierSweepsOnly(t *testing.T) {
 	for i, id := range []string{"first", "second", "third"} {
 		storeSweepAt(t, s, int64(1000*(i+1)), id, "sweep", "steps", "h", "{}", record.SweepDone, pairOf(float64(10*(i+1)))...)
 	}
-	for before, want := range map[int64][][]float64{1000: nil, 1001: {{11, 10}}, 2000: {{11, 10}}, 3000: {{21, 20}, {11, 10}}, later: {{31, 30}, {21, 20}, {11, 10}}} {
+	for before, want := range map[int64][][][]float64{1000: nil, 1001: {{{11}, {10}}}, 2000: {{{11}, {10}}}, 3000: {{{21}, {20}}, {{11}, {10}}}, later: {{{31}, {30}}, {{21}, {20}}, {{11}, {10}}}} {
 		got, err := s.LaunchNoise(context.Background(), "h", "steps", "tpot", before)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("before %d: %v\n%s", before, err, diff)
@@ -114,7 +114,7 @@ func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
 		storeSweep(t, s, fmt.Sprintf("s%03d", i), "probe", "steps", "h", "{}", record.SweepDone, measured{values: []float64{v}}, measured{values: []float64{v + 1}})
 	}
 	got, err := s.launchNoise(context.Background(), "h", "steps", "tpot", later, newest)
-	if err != nil || len(got) != newest/2 || got[len(got)-1][0] != 1051 {
+	if err != nil || len(got) != newest/2 || got[len(got)-1][0][0] != 1051 {
 		t.Errorf("%d groups, the oldest %v, %v", len(got), got[len(got)-1:], err)
 	}
 }
