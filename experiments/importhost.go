@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,9 +29,6 @@ var (
 
 // importLimit bounds the reading of all files of one host.
 const importLimit = 6 * time.Hour
-
-// knownMost bounds the known contents that are told to a host.
-const knownMost = 500
 
 // Content is what identifies a log: its bytes, unpacked when it was gzip.
 type Content struct {
@@ -121,7 +118,7 @@ func importScript(req ImportRequest) (remote.Script, error) {
 		return remote.Script{}, err
 	}
 	known := [][2]any{}
-	for _, c := range req.Known[:min(len(req.Known), knownMost)] {
+	for _, c := range req.Known {
 		known = append(known, [2]any{c.Bytes, c.SHA256})
 	}
 	knownJSON, err := json.Marshal(known)
@@ -271,7 +268,9 @@ func (s *importStream) file(w []string) (f ImportFile, err error) {
 		return f, err
 	}
 	for w, err = s.words(); err == nil && w[0] == "prefix"; w, err = s.words() {
-		f.Extends = append(f.Extends, w[1])
+		if !slices.Contains(f.Extends, w[1]) {
+			f.Extends = append(f.Extends, w[1])
+		}
 	}
 	if err != nil || w[0] != "end" {
 		return f, fmt.Errorf("the host sent %q at the end of %s: %w", w, f.Path, errors.Join(err, io.ErrUnexpectedEOF))
@@ -314,8 +313,8 @@ func (s *importStream) member(f *ImportFile) (sum string, n int64, err error) {
 	defer func() {
 		err = errors.Join(err, kept.Close())
 	}()
-	hash := sha256.New()
-	var log io.Reader = io.TeeReader(z, io.MultiWriter(kept, hash))
+	all := newPrefixSum(s.req.Known)
+	var log io.Reader = io.TeeReader(z, io.MultiWriter(kept, all))
 	if f.Rows {
 		rows := newRowReader(z)
 		rows.rows = kept
@@ -324,20 +323,23 @@ func (s *importStream) member(f *ImportFile) (sum string, n int64, err error) {
 			log = rows
 		}
 	}
-	all := &measured{r: log}
-	runs, err := ReadLogRuns(all, f.Path)
-	if err != nil && all.err == nil {
+	read := &measured{r: log}
+	runs, err := ReadLogRuns(read, f.Path)
+	if err != nil && read.err == nil {
 		f.Err, err = err, nil
 	}
 	if err != nil {
 		return "", 0, err
 	}
 	f.Runs = runs
-	if _, err := io.Copy(io.Discard, all); err != nil {
+	if _, err := io.Copy(io.Discard, read); err != nil {
 		return "", 0, err
 	}
+	if !f.Rows { // a host without Python does not say it
+		f.Extends = all.extends()
+	}
 	_, err = io.Copy(io.Discard, z)
-	return hex.EncodeToString(hash.Sum(nil)), all.n, err
+	return hex.EncodeToString(all.hash.Sum(nil)), read.n, err
 }
 
 // measured counts what is read and keeps the error that ended it.

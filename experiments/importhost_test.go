@@ -268,6 +268,63 @@ func TestImportHost_KnownContentDoesNotTravelAndGrowthIsSeen(t *testing.T) {
 	}
 }
 
+// However many logs were imported before, and whatever tools the host has, a log
+// that has grown is seen to be one of them.
+func TestImportHost_GrowthIsSeenAmongManyKnown(t *testing.T) {
+	small, log := serverLog(900, 200), serverLog(9000, 200)
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "a.log"), small)
+	putFile(t, filepath.Join(dir, "b.log"), log)
+	content := func(b []byte) Content { return Content{int64(len(b)), fmt.Sprintf("%x", sha256.Sum256(b))} }
+	var known []Content
+	for i := range 4000 { // of these an argument of a program does not hold all
+		known = append(known, Content{int64(i * 20), fmt.Sprintf("%064x", i)})
+	}
+	known = append(known, content(small[:700]), content(log[:400000]))
+	for name, h := range importHosts(t) {
+		files, _ := readHost(t, h, ImportRequest{Patterns: []string{dir + "/*.log"}, Known: known})
+		if len(files) != 2 || files[0].Err != nil || files[1].Err != nil {
+			t.Fatalf("%s: %+v", name, files)
+		}
+		if d := cmp.Diff([]string{content(small[:700]).SHA256}, files[0].Extends); d != "" {
+			t.Errorf("%s, a file that travelled whole: %s", name, d)
+		}
+		// Both begin alike.
+		if d := cmp.Diff([]string{content(small[:700]).SHA256, content(log[:400000]).SHA256}, files[1].Extends); d != "" && !files[1].Rows || d != "" && strings.HasSuffix(name, "python") {
+			t.Errorf("%s: %s", name, d) // awk has no hash of a part
+		}
+	}
+}
+
+// A packed log that was cut off is not taken for a whole one by any tool.
+func TestImportHost_ADamagedGzipFileIsAnError(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(serverLog(9000, 20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "a.log.gz"), packed.Bytes()[:packed.Len()-3000])
+	putFile(t, filepath.Join(dir, "b.log.gz"), packed.Bytes())
+	for name, h := range importHosts(t) {
+		files, _ := readHost(t, h, ImportRequest{Patterns: []string{dir + "/*.gz"}})
+		if len(files) != 2 {
+			t.Fatalf("%s: %d files", name, len(files))
+		}
+		if f := files[0]; f.Err == nil || len(f.Runs) > 0 || !strings.Contains(f.Err.Error(), "a.log.gz") || strings.Contains(f.Err.Error(), "failed)") {
+			t.Errorf("%s: error %v, %d runs", name, f.Err, len(f.Runs))
+		} else {
+			t.Logf("%s: %v", name, f.Err)
+		}
+		if f := files[1]; f.Err != nil || len(f.Runs) != 1 {
+			t.Errorf("%s, the whole one: error %v, %d runs", name, f.Err, len(f.Runs))
+		}
+	}
+}
+
 func TestImportHost_FailureOfTheReceiverEndsIt(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	file := putFile(t, filepath.Join(t.TempDir(), "server.log"), serverLog(4000, 1))

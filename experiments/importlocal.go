@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,8 +45,7 @@ func (f *ImportFile) readLocal(known []Content) error {
 		return err
 	}
 	defer in.Close()
-	sum := &prefixSum{hash: sha256.New(), known: slices.Clone(known)}
-	slices.SortFunc(sum.known, func(a, b Content) int { return int(min(max(a.Bytes-b.Bytes, -1), 1)) })
+	sum := newPrefixSum(known)
 	if f.Runs, err = ReadLogRuns(io.TeeReader(in, sum), f.Path); err != nil {
 		return err
 	}
@@ -54,11 +54,7 @@ func (f *ImportFile) readLocal(known []Content) error {
 	}
 	f.Content = Content{sum.n, hex.EncodeToString(sum.hash.Sum(nil))}
 	f.Known = slices.Contains(known, f.Content)
-	for _, c := range sum.begins {
-		if c.Bytes < sum.n {
-			f.Extends = append(f.Extends, c.SHA256)
-		}
-	}
+	f.Extends = sum.extends()
 	return nil
 }
 
@@ -99,6 +95,23 @@ type prefixSum struct {
 	n      int64
 	known  []Content // by size, those still to come
 	begins []Content
+}
+
+func newPrefixSum(known []Content) *prefixSum {
+	p := &prefixSum{hash: sha256.New(), known: slices.Clone(known)}
+	slices.SortFunc(p.known, func(a, b Content) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	return p
+}
+
+// extends are the known contents that are a beginning of this one, not all of it.
+func (p *prefixSum) extends() []string {
+	var out []string
+	for _, c := range p.begins {
+		if c.Bytes < p.n {
+			out = append(out, c.SHA256)
+		}
+	}
+	return out
 }
 
 func (p *prefixSum) Write(b []byte) (int, error) {

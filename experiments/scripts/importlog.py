@@ -1,7 +1,8 @@
 """Filters logs where they lie: only lines that can tell anything travel, in one stream.
 
-argv: the markers as JSON (experiments/metrics.Markers), and the known contents as JSON, [[bytes, sha256]..].
-stdin: NUL-terminated "number", "path", ... stdout, for each path, one of
+argv: the markers as JSON (experiments/metrics.Markers).
+stdin: NUL-terminated, first the known contents as JSON, [[bytes, sha256]..], of which there may be more than an
+argument holds, then "number", "path", ... stdout, for each path, one of
   "file N HEXPATH BYTES MODE" LF, a gzip member, "end SHA256 BYTES [HEXTEXT]" LF
   "known N HEXPATH BYTES SHA256" LF
   "error N HEXPATH HEXTEXT" LF
@@ -11,6 +12,7 @@ MODE raw, the content; in MODE rows, "k N" LF and N bytes that were kept, "s BYT
 out. HEXTEXT says why a file was not read to its end. Needs Python 3.8 and nothing else.
 """
 import binascii
+import collections
 import hashlib
 import json
 import os
@@ -235,17 +237,19 @@ def chunks(f, size):
         if size > 0:
             raise EOFError("the file became shorter while it was read")
         return
-    unpack = zlib.decompressobj(47)
+    unpack, within = zlib.decompressobj(47), False
     while head:
         size -= len(head)
         while head:
-            out = unpack.decompress(head, BLOCK)
+            out, within = unpack.decompress(head, BLOCK), True
             if out:
                 yield out
             head = unpack.unconsumed_tail
             if unpack.eof:
-                head, unpack = unpack.unused_data.lstrip(b"\0"), zlib.decompressobj(47)
+                head, unpack, within = unpack.unused_data.lstrip(b"\0"), zlib.decompressobj(47), False
         head = f.read(min(BLOCK, size))
+    if within:
+        raise EOFError("the compressed data ends in the middle")
 
 
 def isdocument(head):
@@ -265,17 +269,17 @@ def send(f, size, number, name, markers, known, out):
     out.write(b"file %s %s %d %s\n" % (number, name, size, b"raw" if raw else b"rows"))
     member, total, tail, sum_, why, begins = Member(out), 0, b"", hashlib.sha256(), "", []
     to = Raw(member) if raw else Filter(markers, member)
-    marks = sorted(n for n, _ in known)
+    marks = collections.deque(sorted({n for n, _ in known if n}))
     try:
         long = False
         b = first
         while b:
             done = 0
             while marks and marks[0] <= total + len(b):
-                n = marks.pop(0)
+                n = marks.popleft()
                 sum_.update(b[done:n - total])
                 done = n - total
-                if [n, sum_.hexdigest()] in known:
+                if (n, sum_.hexdigest()) in known:
                     begins.append((n, sum_.hexdigest()))
             sum_.update(b[done:])
             total += len(b)
@@ -330,9 +334,9 @@ def one(number, path, markers, known, out):
             f.seek(0)
             if head in PACKED:
                 raise OSError(0, "is packed by %s: unpack it first" % PACKED[head])
-            if size in [n for n, _ in known]:
+            if any(size == n for n, _ in known):
                 sum_ = hashed(f, size)
-                if [size, sum_] in known:
+                if (size, sum_) in known:
                     out.write(b"known %s %s %d %s\n" % (number, name, size, sum_.encode()))
                     return
             send(f, size, number, name, markers, known, out)
@@ -354,8 +358,9 @@ def again(path, seen):
 
 
 def main():
-    markers, known = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-    words = sys.stdin.buffer.read().split(b"\0")[:-1]
+    markers = json.loads(sys.argv[1])
+    told, *words = sys.stdin.buffer.read().split(b"\0")[:-1]
+    known = {(n, s) for n, s in json.loads(told)}
     out = sys.stdout.buffer
     out.write(b"with python%d.%d\n" % sys.version_info[:2])
     seen = set()

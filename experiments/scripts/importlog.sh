@@ -93,10 +93,17 @@ whole() {
 	[ "$(($(head -c "$size" <"$1" | LC_ALL=C tr -d '\000' | wc -c)))" -ne "$size" ]
 }
 
+# raw NUMBER FILE TOOL sends what the tool makes of the file. What it complains of, when it fails, is the file's error:
+# it goes round the pipe, whose other ends succeed with what came.
 raw() {
 	printf 'file %s %s %s raw\n' "$1" "$(hex "$2")" "$size"
-	head -c "$size" <"$2" | $3 | gzip -c
-	printf 'end - - \n'
+	{ why=$({ { head -c "$size" <"$2" | $3 2>&4 || printf '%s' " (failed)" >&4; } | gzip -c >&5; } 4>&1); } 5>&1
+	case $why in
+	*" (failed)") why=$(printf '%s' "${why%" (failed)"}" | tr -d '\n') ;;
+	*) why= ;;
+	esac
+	[ -n "$why" ] || [ "$(($(wc -c <"$2")))" -ge "$size" ] || why="the file became shorter while it was read"
+	printf 'end - - %s\n' "$(hex "$why")"
 }
 
 rows() {
@@ -150,7 +157,10 @@ main() {
 	export LC_ALL
 	if find_python; then
 		each() { printf '%s\0%s\0' "$1" "$2"; }
-		all | "$py" -c "$PROGRAM" "$MARKERS" "$KNOWN"
+		{
+			printf '%s\0' "$KNOWN" # by a builtin: an argument holds no more than 128 KiB
+			all
+		} | "$py" -c "$PROGRAM" "$MARKERS"
 		return
 	fi
 	command -v gzip >/dev/null || {
