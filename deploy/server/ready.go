@@ -42,7 +42,9 @@ type Observation struct {
 type ReadyOptions struct {
 	Timeout time.Duration // for the whole start; 60 min
 	Stall   time.Duration // without a new byte in the log, before the ready marker; 20 min
-	Poll    time.Duration // between two looks at the log; 100 ms
+	// Poll is the longest time between two looks at the log; 100 ms. A start that
+	// is young is looked at more often: a tenth of its age, 20 ms or more.
+	Poll time.Duration
 	// OnProgress, when not nil, is called for each milestone, from WaitReady's
 	// goroutine.
 	OnProgress func(Progress)
@@ -70,7 +72,8 @@ const (
 	lookLate  = time.Second
 	early     = 10 * time.Second
 
-	probeWait = 500 * time.Millisecond // between two failed probes
+	leastPause = 20 * time.Millisecond
+	probeWait  = 500 * time.Millisecond // between two failed probes
 	// A crash sign may be followed by the line that says why: wait until the log
 	// rests, but not for long.
 	crashSettle = 500 * time.Millisecond
@@ -150,8 +153,14 @@ func (w *wait) run(ctx context.Context) (Ready, error) {
 		if err := w.step(ctx); err != nil {
 			return Ready{}, err
 		}
-		timer.Reset(w.o.Poll)
+		timer.Reset(w.pause())
 	}
+}
+
+// pause is the time to the next look: waiting for it is never more than a tenth
+// of what the start took.
+func (w *wait) pause() time.Duration {
+	return min(w.o.Poll, max(time.Since(w.begin)/10, leastPause))
 }
 
 // step is one look at the log, the process, the port and the limits.
@@ -261,7 +270,7 @@ func (w *wait) lookAt(ctx context.Context, startProbe bool) error {
 		}
 		stranger = &l.Holder
 	}
-	w.nextProbe = time.Now().Add(w.o.Poll)
+	w.nextProbe = time.Now().Add(w.pause())
 	if stranger != nil {
 		return &PortError{Host: w.h.Name(), Holder: *stranger}
 	}
