@@ -103,7 +103,7 @@ func (b *benches) Poll(ctx context.Context, j BenchJob) (BenchProgress, error) {
 	if err != nil {
 		return BenchProgress{}, err
 	}
-	out := BenchProgress{State: BenchState(p.State), Detail: describe(p)}
+	out := BenchProgress{State: BenchState(p.State), Detail: describe(p), Ending: ending(p)}
 	if p.State == bench.StateDead {
 		out.Detail = firstOf(strings.TrimSpace(p.Log), "it left no message")
 	}
@@ -111,6 +111,11 @@ func (b *benches) Poll(ctx context.Context, j BenchJob) (BenchProgress, error) {
 		out.Report, err = benchReport(*p.Report)
 	}
 	return out, err
+}
+
+// ending says that a load only waits for the end of the log and for counters.
+func ending(p bench.Progress) bool {
+	return p.State == bench.StateRunning && p.Phase == bench.PhaseMeasure && p.Total > 0 && p.Done >= p.Total
 }
 
 // describe is one line about a load in progress.
@@ -206,7 +211,9 @@ func (b *benches) startHere(j BenchJob) error {
 				_, size, err := b.h.ReadAt(ctx, j.LogPath, make([]byte, 1), 0)
 				return size, err
 			},
-			OnProgress: func(p bench.Progress) { l.set(BenchProgress{State: BenchRunning, Detail: describe(p)}) }})
+			OnProgress: func(p bench.Progress) {
+				l.set(BenchProgress{State: BenchRunning, Detail: describe(p), Ending: ending(p)})
+			}})
 		var report *BenchReport
 		if err == nil {
 			report, err = benchReport(r)

@@ -157,13 +157,22 @@ func (m *measurement) died(ctx context.Context, p BenchProgress) error {
 // server.
 const lookEvery = 5
 
+// endPoll is the time between polls of a benchmark that is about to end. Before
+// that they are rarer: each of them is work for the host that is measured.
+const endPoll = 25 * time.Millisecond
+
 // wait polls until the benchmark has ended, watching the server meanwhile.
 func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error) {
 	a := m.a
-	ticker := time.NewTicker(a.x.deps.Poll)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	detail := ""
 	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-timer.C:
+		}
 		p, err := a.x.host.Bench.Poll(ctx, j)
 		if err != nil {
 			return nil, err
@@ -183,11 +192,11 @@ func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error
 				return nil, err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-ticker.C:
+		pause := a.x.deps.Poll
+		if p.Ending {
+			pause = min(pause, endPoll)
 		}
+		timer.Reset(pause)
 	}
 }
 
