@@ -87,24 +87,15 @@ func TestDial_AcceptNewRecordsOnce(t *testing.T) {
 }
 
 func TestDial_Authentication(t *testing.T) {
-	s := serve(t, loopback.Limits{})
 	dir := t.TempDir()
-	stranger, _ := newKey(t)
-	write := func(name string, key ed25519.PrivateKey, passphrase string) string {
-		block, err := ssh.MarshalPrivateKey(key, "")
-		if passphrase != "" {
-			block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	keep := func(name string, text []byte) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return file
 	}
-	text, err := os.ReadFile(s.ClientKeyPath())
+	text, err := os.ReadFile("testdata/client_key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +104,22 @@ func TestDial_Authentication(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := *raw.(*ed25519.PrivateKey)
-	locked := write("locked", good, "secret")
-	wrong := write("wrong", stranger, "")
+	keep("client_key", text) // which the server takes for its own
+	s, err := loopback.Start(t.Context(), loopback.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if text, err = os.ReadFile("testdata/locked_key"); err != nil {
+		t.Fatal(err)
+	}
+	locked := keep("locked", text)
+	stranger, _ := newKey(t)
+	block, err := ssh.MarshalPrivateKey(stranger, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := keep("wrong", pem.EncodeToMemory(block))
 
 	many := make([]ed25519.PrivateKey, 7)
 	for i := range many {
