@@ -271,7 +271,7 @@ func (x *execution) launchAll(ctx context.Context) error {
 			return fmt.Errorf("plan the next launch: %w", err)
 		}
 		if len(next) == 0 {
-			return nil
+			return x.closeQuotes(ctx)
 		}
 		before := len(x.results)
 		if err := x.extend(ctx, next[0]); err != nil {
@@ -336,10 +336,39 @@ func (x *execution) extend(ctx context.Context, l PlannedLaunch) error {
 			}
 		}
 	}
-	if err := x.deps.Recorder.Extend(context.WithoutCancel(ctx), x.sweepID, cells, slots); err != nil {
+	if err := x.deps.Recorder.Extend(context.WithoutCancel(ctx), x.sweepID, cells, slots, x.notQuoted()...); err != nil {
 		return &fatalError{err}
 	}
 	return nil
+}
+
+// closeQuotes closes what is empty of quotes that are not taken: the best cell may
+// be another one since they were begun.
+func (x *execution) closeQuotes(ctx context.Context) error {
+	if len(x.own.Quotes) == 0 {
+		return nil
+	}
+	if err := x.deps.Recorder.Extend(context.WithoutCancel(ctx), x.sweepID, nil, nil, x.notQuoted()...); err != nil {
+		return &fatalError{err}
+	}
+	return nil
+}
+
+// notQuoted are the ids of the cells of all quotes but the one that is taken.
+func (x *execution) notQuoted() []string {
+	taken := map[int]bool{}
+	for _, l := range (planSource{x.sweepID, x.own}).expected(x.results) {
+		for _, r := range l.Runs {
+			taken[r.Cell] = true
+		}
+	}
+	var ids []string
+	for _, q := range x.own.Quotes {
+		if !taken[q.Cell.Ord] {
+			ids = append(ids, cellID(x.sweepID, q.Cell.Ord))
+		}
+	}
+	return ids
 }
 
 // state is how the sweep stands, and how many of its slots are empty.

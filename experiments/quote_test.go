@@ -108,3 +108,73 @@ func TestResume_QuotableAfterAKillAtEveryEventBoundary(t *testing.T) {
 		}
 	}
 }
+
+// A cell that failed is tried again and becomes the best, when another one's quote
+// is half done: what is empty of that is closed, so that nothing is missing.
+func TestResume_AnotherBestClosesTheQuoteThatWasBegun(t *testing.T) {
+	for name, c := range map[string]struct {
+		broken, begun string // steps of the cell that fails first, and of the one that is best without it
+		ord           int    // of the quote that is begun
+		quoted        []int  // in the end
+	}{
+		"with a quote of its own":        {"2", "1", 3, []int{3, 4, 4, 4}},
+		"the baseline, which needs none": {"none", "2", 4, []int{4}},
+	} {
+		r := newRig(t)
+		p := r.plan(func(s *Spec) { quotable(s); s.Rounds = 3 }, "steps=1..2")
+		deps := func() Deps {
+			d := r.deps()
+			d.Collect = func(w Window) (record.RunData, error) {
+				data, err := fakeCollect(w)
+				if w.Cell.Baseline && c.broken == "none" {
+					data.Metrics[0].Value = 500
+				}
+				return data, err
+			}
+			return d
+		}
+		r.w.ready = func(l server.Launch) error {
+			if launchSteps(l) == c.broken {
+				return &server.ExitedError{Host: "gpu-01", Code: 2}
+			}
+			return nil
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		unpatched := 0
+		r.w.onStart = func(l server.Launch) {
+			if len(r.w.patches) == 0 && launchSteps(l) == c.begun {
+				if unpatched++; unpatched == 2 {
+					stop()
+				}
+			}
+		}
+		sum, err := Execute(ctx, deps(), p, nil)
+		if err == nil || sum.State != record.SweepInterrupted || sum.Failed != 3 {
+			t.Fatalf("%s: %+v, %v", name, sum, err)
+		}
+		if ords, _ := r.quoted(p); !slices.Equal(ords, []int{c.ord}) {
+			t.Fatalf("%s: quoted cells %v before it is stopped", name, ords)
+		}
+		r.w.onStart, r.w.ready = nil, nil
+		for range 2 { // the second time nothing is left to do
+			sum, err = Resume(context.Background(), deps(), r.sweep, ResumeOptions{RetryFailed: true})
+			if err != nil || sum.State != record.SweepDone || sum.Missing != 0 {
+				t.Fatalf("%s: %+v, %v", name, sum, err)
+			}
+		}
+		ords, _ := r.quoted(p)
+		if slices.Sort(ords); !slices.Equal(ords, c.quoted) {
+			t.Errorf("%s: quoted cells %v", name, ords)
+		}
+		filled := map[string]bool{}
+		for _, run := range r.view().Runs {
+			filled[run.SlotID] = filled[run.SlotID] || run.State == record.RunDone
+		}
+		for _, s := range r.view().Slots {
+			if s.Closed == filled[s.ID] {
+				t.Errorf("%s: slot %s is closed %v and filled %v", name, s.ID, s.Closed, filled[s.ID])
+			}
+		}
+	}
+}

@@ -17,9 +17,10 @@ import (
 type Recorder interface {
 	// Begin stores a sweep with all its cells and slots.
 	Begin(ctx context.Context, p record.SweepPlan) error
-	// Extend adds cells and slots to a sweep, all or none; what is there already
-	// stays as it is.
-	Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot) error
+	// Extend adds cells and slots to a sweep, and closes the slots without a result
+	// of the cells closed: all or nothing. What is there already stays as it is, a
+	// slot that is added again is open again, and of closed ids unknown ones are none.
+	Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot, closed ...string) error
 	// Record stores an event and what it changes, together or not at all.
 	Record(ctx context.Context, e record.Event, c record.Change) error
 	// View reads all that is known of a sweep.

@@ -128,7 +128,7 @@ func (unrecorded) Record(context.Context, record.Event, record.Change) error  { 
 func (unrecorded) Claim(context.Context, string, string, int64) error         { return nil }
 func (unrecorded) View(context.Context, string) (v record.SweepView, e error) { return v, e }
 
-func (unrecorded) Extend(context.Context, string, []record.Cell, []record.Slot) error {
+func (unrecorded) Extend(context.Context, string, []record.Cell, []record.Slot, ...string) error {
 	return nil
 }
 

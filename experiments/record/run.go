@@ -68,8 +68,9 @@ type Launch struct {
 type Slot struct {
 	ID     string
 	CellID string
-	Round  int // from 0
-	Repeat int // from 0
+	Round  int  // from 0
+	Repeat int  // from 0
+	Closed bool // nobody fills it any more, see Recorder.Extend
 }
 
 // RunState is the life of one attempt at a slot.

@@ -259,4 +259,32 @@ func extends(t *testing.T, f *fixture) {
 	// What was added is filled like any other slot.
 	run := record.Run{ID: "r9", SlotID: "s1.c3.r1.p0", Attempt: 1, LaunchID: "l1", Host: "h", State: record.RunActive, StartUs: 5}
 	f.must(t, "r9", record.EventIntent, record.Change{Run: &run})
+	run.State, run.EndUs = record.RunDone, 6
+	f.must(t, "r9", record.EventDone, record.Change{Run: &run})
+	// Closed is what has no result, of that cell; added again it is open.
+	closed := func() (ids []string) {
+		for _, s := range f.view(t).Slots {
+			if s.Closed {
+				ids = append(ids, s.ID)
+			}
+		}
+		return ids
+	}
+	for range 2 {
+		if err := f.Extend(ctx, "s1", nil, nil, "s1.c3", "s1.c77"); err != nil {
+			t.Fatal(err)
+		}
+		if got := closed(); !reflect.DeepEqual(got, []string{"s1.c3.r2.p0", "s1.c3.r3.p0"}) {
+			t.Errorf("closed: %q", got)
+		}
+	}
+	if f.Extend(ctx, "s1", nil, []record.Slot{{ID: "x", CellID: "nothing"}}, "s1.c1") == nil || len(closed()) != 2 {
+		t.Errorf("closed beside a bad slot: %q", closed())
+	}
+	if err := f.Extend(ctx, "s1", []record.Cell{cell}, slots); err != nil {
+		t.Fatal(err)
+	}
+	if got := closed(); !reflect.DeepEqual(got, []string{"s1.c3.r3.p0"}) {
+		t.Errorf("closed after it was added again: %q", got)
+	}
 }

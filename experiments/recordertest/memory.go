@@ -20,7 +20,7 @@ import (
 // package can import this one.
 type Recorder interface {
 	Begin(ctx context.Context, p record.SweepPlan) error
-	Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot) error
+	Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot, closed ...string) error
 	Record(ctx context.Context, e record.Event, c record.Change) error
 	View(ctx context.Context, sweepID string) (record.SweepView, error)
 	Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error
@@ -64,7 +64,7 @@ func (m *Memory) Begin(_ context.Context, p record.SweepPlan) error {
 }
 
 // Extend implements Recorder.
-func (m *Memory) Extend(_ context.Context, sweepID string, cells []record.Cell, slots []record.Slot) error {
+func (m *Memory) Extend(_ context.Context, sweepID string, cells []record.Cell, slots []record.Slot, closed ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, ok := m.views[sweepID]
@@ -93,8 +93,17 @@ func (m *Memory) Extend(_ context.Context, sweepID string, cells []record.Cell, 
 			return fmt.Errorf("slot %s: no cell %s", s.ID, s.CellID)
 		case i < 0:
 			next.Slots = append(next.Slots, s)
-		case next.Slots[i] != s:
+		case next.Slots[i].ID != s.ID || next.Slots[i].CellID != s.CellID || next.Slots[i].Round != s.Round || next.Slots[i].Repeat != s.Repeat:
 			return fmt.Errorf("slot %s is there already, and another one", s.ID)
+		default:
+			next.Slots[i].Closed = false
+		}
+	}
+	for i, s := range next.Slots {
+		if slices.Contains(closed, s.CellID) && !slices.ContainsFunc(next.Runs, func(r record.Run) bool {
+			return r.SlotID == s.ID && (r.State == record.RunDone || r.State == record.RunFailed)
+		}) {
+			next.Slots[i].Closed = true
 		}
 	}
 	slices.SortStableFunc(next.Cells, func(a, b record.Cell) int { return a.Ord - b.Ord })

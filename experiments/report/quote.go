@@ -20,28 +20,32 @@ func (s *Summary) quotes(p plan) {
 	}
 }
 
-// quotable says what may be quoted, "" when nothing was measured for that.
+// quotable says what may be quoted: the best cell alone, since another one may
+// have been it when a quote was begun. "" when nothing was measured for that.
 func (s *Summary) quotable() string {
-	text := ""
 	if best := s.Best; best >= 0 && len(s.mayQuote) > 0 && !s.mayQuote[s.Cells[best].cell.Ord] {
 		m := s.Cells[best].Metrics[s.Objective]
 		return fmt.Sprintf("\nquotable: %s %s, which has no profiling patches (%s)", number(m.Median, m.Unit), m.Unit, s.Cells[best].name)
 	}
+	other := ""
 	for _, row := range s.Cells {
 		m, ok := row.Metrics[s.Objective]
 		if !row.Quotable || !ok {
 			continue
 		}
-		of := row.name
-		for _, r := range s.Cells {
+		of, isBest := row.name, false
+		for i, r := range s.Cells {
 			if r.cell.Ord == row.quoteOf {
-				of = r.name
+				of, isBest = r.name, i == s.Best
 			}
 		}
-		text += fmt.Sprintf("\nquotable: %s %s without profiling patches (%s)", number(m.Median, m.Unit), m.Unit, of)
-		if s.Best >= 0 && s.Cells[s.Best].equal != nil && s.Cells[s.Best].cell.Ord != row.quoteOf {
-			text += ", the best by whole outputs only"
+		if isBest {
+			return fmt.Sprintf("\nquotable: %s %s without profiling patches (%s)", number(m.Median, m.Unit), m.Unit, of)
 		}
+		other = of
 	}
-	return text
+	if other != "" {
+		return fmt.Sprintf("\nnothing is quotable: what was measured without profiling patches (%s) is not the best", other)
+	}
+	return ""
 }

@@ -38,6 +38,28 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 	if !strings.Contains(b.String(), "\npatches=none steps=1 ") || !strings.HasSuffix(b.String(), "\nquotable: 94.2 tok/s without profiling patches (steps=1)\n") {
 		t.Error(b.String())
 	}
+	// Only the best cell's quote is one; closed slots of another's are not missing.
+	v.Cells = append(v.Cells, record.Cell{ID: "c2", Ord: 2, Params: record.Params{"steps": int64(2), "patches": "none"}})
+	v.Slots = append(v.Slots, record.Slot{ID: "x3", CellID: "c2", Round: 3}, record.Slot{ID: "x4", CellID: "c2", Round: 4, Closed: true})
+	v.Runs = append(v.Runs, record.Run{ID: "x3", SlotID: "x3", LaunchID: "x3", State: record.RunDone})
+	v.Data["x3"] = record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: 91, Source: "client"}}}
+	b.Reset()
+	if err := Summarize(v, Options{}).WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(b.String(), "quotable:") != 1 || !strings.Contains(b.String(), "\nquotable: 94.2 tok/s") || strings.Contains(b.String(), "no result") {
+		t.Error(b.String())
+	}
+	delete(v.Data, "q3")
+	delete(v.Data, "q4")
+	delete(v.Data, "q5")
+	b.Reset()
+	if err := Summarize(v, Options{}).WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "\nnothing is quotable: what was measured without profiling patches (steps=2) is not the best\n") {
+		t.Error(b.String())
+	}
 	// A best cell without profiling patches is quotable as it is.
 	v.Sweep.Plan = json.RawMessage(`{"order":"interleave","rounds":3,"objective":"output_throughput","quotes":[{"of":1,"cell":{"ord":7}}]}`)
 	v.Cells = v.Cells[:2]

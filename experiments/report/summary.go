@@ -133,12 +133,15 @@ type labelNote struct {
 
 // Summarize computes the rows of a sweep, the baseline first as the plan has it.
 func Summarize(v record.SweepView, o Options) *Summary {
-	s := &Summary{Sweep: v.Sweep, Objective: o.Objective, Best: -1, planned: len(v.Slots), options: o, plan: readPlan(v.Sweep.Plan),
+	s := &Summary{Sweep: v.Sweep, Objective: o.Objective, Best: -1, options: o, plan: readPlan(v.Sweep.Plan),
 		runs: map[string][]record.Run{}, slotOf: map[string]record.Slot{}, data: v.Data}
 	if s.Objective == "" {
 		s.Objective = s.plan.Objective
 	}
 	for _, sl := range v.Slots {
+		if !sl.Closed {
+			s.planned++
+		}
 		s.slotOf[sl.ID] = sl
 	}
 	for _, r := range v.Runs {

@@ -10,11 +10,13 @@ import (
 )
 
 // Extend adds cells and slots to a sweep that was begun: what is to be measured
-// only once results are known. It is one transaction and idempotent: what is
-// there already, with the same content, is left as it is. ErrExists means that
+// only once results are known. The slots of the cells closed that have no result
+// count no more; slots that are added again do. It is one transaction and
+// idempotent: what is there already, with the same content, is left as it is. Ids
+// of closed that the sweep does not have are none. ErrExists means that
 // an id or a place is taken by something else, ErrNotFound that there is no such
 // sweep; nothing is changed then.
-func (s *Store) Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot) error {
+func (s *Store) Extend(ctx context.Context, sweepID string, cells []record.Cell, slots []record.Slot, closed ...string) error {
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		if _, err := one(ctx, tx, scanSweep, selectSweep+` WHERE id = $1`, sweepID); err != nil {
 			if errors.Is(err, ErrNotFound) {
@@ -43,6 +45,14 @@ func (s *Store) Extend(ctx context.Context, sweepID string, cells []record.Cell,
 			}
 			if added {
 				next++
+			}
+		}
+		for _, cell := range closed {
+			_, err := tx.ExecContext(ctx, `UPDATE slot SET closed = 1 WHERE cell_id = (SELECT id FROM cell WHERE id = $1 AND sweep_id = $2)
+				AND NOT EXISTS (SELECT 1 FROM run WHERE run.slot_id = slot.id AND run.state IN ($3, $4))`,
+				cell, sweepID, string(record.RunDone), string(record.RunFailed))
+			if err != nil {
+				return fmt.Errorf("close cell %s: %w", cell, err)
 			}
 		}
 		return nil
@@ -80,10 +90,12 @@ func extendSlot(ctx context.Context, tx *sql.Tx, sweepID string, sl record.Slot,
 		return false, err
 	}
 	if len(found) > 0 {
-		if found[0] != sl {
+		was := found[0]
+		if was.CellID != sl.CellID || was.Round != sl.Round || was.Repeat != sl.Repeat {
 			return false, ErrExists
 		}
-		return false, nil
+		_, err := tx.ExecContext(ctx, `UPDATE slot SET closed = 0 WHERE id = $1`, sl.ID)
+		return false, err
 	}
 	var of int
 	if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM cell WHERE id = $1 AND sweep_id = $2`, sl.CellID, sweepID).Scan(&of); err != nil {

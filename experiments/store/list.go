@@ -29,7 +29,7 @@ func (s *Store) ListSweeps(ctx context.Context, f SweepFilter) ([]record.SweepRo
 	}
 	query := `SELECT sweep.id, sweep.name, sweep.kind, sweep.plan_sha, sweep.state, sweep.created_us, sweep.ended_us,
 		(SELECT COUNT(*) FROM cell WHERE cell.sweep_id = sweep.id),
-		(SELECT COUNT(*) FROM slot JOIN cell ON cell.id = slot.cell_id WHERE cell.sweep_id = sweep.id),
+		(SELECT COUNT(*) FROM slot JOIN cell ON cell.id = slot.cell_id WHERE cell.sweep_id = sweep.id AND slot.closed = 0),
 		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'done'),
 		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'failed')
 		FROM sweep` + w.clause() + ` ORDER BY sweep.ord DESC` + w.limit(f.Limit)

@@ -12,7 +12,7 @@ import (
 const (
 	selectSweep    = `SELECT id, name, kind, spec, plan, plan_sha, state, created_us, ended_us FROM sweep`
 	selectCell     = `SELECT id, sweep_id, ord, key, params, baseline FROM cell`
-	selectSlot     = `SELECT id, cell_id, round, repeat FROM slot`
+	selectSlot     = `SELECT id, cell_id, round, repeat, closed FROM slot`
 	selectLaunch   = `SELECT id, sweep_id, host, round, argv, identity, state FROM launch`
 	selectRun      = `SELECT id, slot_id, attempt, launch_id, host, state, class, reason, start_us, end_us FROM run`
 	selectEvent    = `SELECT launch_id, seq, COALESCE(run_id, ''), at_us, host_at_us, step, kind, evidence FROM event`
@@ -47,7 +47,7 @@ func scanCell(rows *sql.Rows) (record.Cell, error) {
 
 func scanSlot(rows *sql.Rows) (record.Slot, error) {
 	var sl record.Slot
-	err := rows.Scan(&sl.ID, &sl.CellID, &sl.Round, &sl.Repeat)
+	err := rows.Scan(&sl.ID, &sl.CellID, &sl.Round, &sl.Repeat, &sl.Closed)
 	return sl, err
 }
 
