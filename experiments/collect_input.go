@@ -75,6 +75,10 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 			in.PreEdited = append(in.PreEdited, f.Path)
 		}
 	}
+	if r.Restarted { // its counters went back
+		in.ServerAlive = trust.No
+	}
+	in.NeighboursRead = r.UsersRead
 	for _, p := range r.Neighbours {
 		in.Neighbours = append(in.Neighbours, p.String())
 	}

@@ -145,7 +145,10 @@ func TestCollect_DoctoredRuns(t *testing.T) {
 		}, "throttled", "in 1 of 3 readings: power 33%", trust.CheckClocks, record.Fail},
 		{"somebody else", func(r *bench.Report, _ *Window) {
 			r.Neighbours = []bench.GPUProcess{{PID: 7, User: "anna", Name: "python", MiB: 900}}
-		}, "shared-host", "anna's python, 900 MiB (pid 7)", trust.CheckClocks, record.NotCheckable},
+		}, "shared-host", "anna's python, 900 MiB (pid 7)", trust.CheckAlone, record.Fail},
+		{"nobody else", func(r *bench.Report, _ *Window) { r.UsersRead = true }, "-shared-host", "", trust.CheckAlone, record.Pass},
+		{"who else cannot be told", func(*bench.Report, *Window) {}, "-shared-host", "", trust.CheckAlone, record.NotCheckable},
+		{"counters that went back", func(r *bench.Report, _ *Window) { r.Restarted = true }, "-shared-host", "", trust.CheckAlive, record.Fail},
 		{"a warm-up that did not settle", func(_ *bench.Report, w *Window) { w.Warmup = &bench.Warmup{Auto: true, Sent: 5, Spread: 0.04} }, "noisy", "4.0 % apart", trust.CheckAlive, record.Pass},
 		{"a server frozen for three seconds", func(r *bench.Report, _ *Window) {
 			for k := range 3 {

@@ -128,6 +128,7 @@ type Input struct {
 	ThrottleReasons  string
 	Baseline         *Difference // nil: nothing to compare with
 	Neighbours       []string    // processes not ours on the GPUs
+	NeighboursRead   bool        // none of them means that there was none
 	PreEdited        []string    // target files with that verdict
 	OnController     bool        // the benchmark ran on the controller
 	Imported         bool

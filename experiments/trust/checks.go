@@ -28,6 +28,7 @@ const (
 	CheckOneProfiler   = "one-profiler"
 	CheckAlive         = "server-alive"
 	CheckClocks        = "clocks"
+	CheckAlone         = "alone-on-gpus"
 	CheckCompile       = "nothing-compiled"
 	CheckPrompts       = "same-prompts"
 	CheckOutputs       = "same-output"
@@ -57,7 +58,7 @@ func all(in Input) []record.TrustCheck {
 	return []record.TrustCheck{
 		checkTPOT(in), checkThroughput(in), checkSteady(in), checkClaim(in), checkAcceptSources(in), checkAcceptRange(in), checkPhases(in),
 		checkTokens(in), checkRequests(in), checkCycles(in), checkCache(in), checkConfig(in), checkSpeculation(in), checkPatch(in), checkOneProfiler(in),
-		checkAlive(in), checkClocks(in), checkCompile(in), checkPrompts(in), checkOutputs(in), checkBaseline(in),
+		checkAlive(in), checkClocks(in), checkAlone(in), checkCompile(in), checkPrompts(in), checkOutputs(in), checkBaseline(in),
 	}
 }
 

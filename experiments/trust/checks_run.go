@@ -151,6 +151,17 @@ func checkClocks(in Input) record.TrustCheck {
 	return record.TrustCheck{Name: CheckClocks, Outcome: outcome(share <= throttledShare), Left: float64(in.ThrottledSamples), Right: float64(in.GPUSamples), Explanation: text}
 }
 
+// checkAlone tells "nobody else" from "could not be told".
+func checkAlone(in Input) record.TrustCheck {
+	switch {
+	case len(in.Neighbours) > 0:
+		return decided(CheckAlone, false, "on the GPUs too: "+strings.Join(in.Neighbours, ", "))
+	case !in.NeighboursRead:
+		return notCheckable(CheckAlone, "the processes on the GPUs could not be read, or not told from the server's")
+	}
+	return decided(CheckAlone, true, "only the server's processes were on the GPUs")
+}
+
 func checkCompile(in Input) record.TrustCheck {
 	switch in.CompiledInWindow {
 	case Unknown:

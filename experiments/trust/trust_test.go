@@ -34,7 +34,7 @@ func good() Input {
 		Warmup: &Warmup{Judged: true, Settled: true, Sent: 3, Spread: 0.02}, Baseline: &Difference{Same: true},
 		ConfigRead: true, ServerAlive: Yes, CompiledInWindow: No,
 		PromptsSHA: "p", SweepPromptsSHA: "p", OutputsSHA: "o", ShapeOutputsSHA: "o",
-		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5,
+		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5, NeighboursRead: true,
 	}
 }
 
@@ -294,6 +294,8 @@ func TestAssess_Checks(t *testing.T) {
 		{CheckClocks, "6 of 100", func(in *Input) { in.ThrottledSamples, in.ThrottleReasons = 6, "power 6%" }, record.Fail, "6 of 100 readings: power 6%"},
 		{CheckClocks, "5 of 100", func(*Input) {}, record.Pass, "5 of 100"},
 		{CheckClocks, "no readings", func(in *Input) { in.GPUSamples = 0 }, record.NotCheckable, ""},
+		{CheckAlone, "somebody", func(in *Input) { in.Neighbours = []string{"anna's python"} }, record.Fail, "anna's python"},
+		{CheckAlone, "not read", func(in *Input) { in.NeighboursRead = false }, record.NotCheckable, "could not be read"},
 		{CheckCompile, "compiled", func(in *Input) { in.CompiledInWindow, in.CompileEvidence = Yes, "nvcc ran" }, record.Fail, "nvcc ran"},
 		{CheckCompile, "unknown", func(in *Input) { in.CompiledInWindow = Unknown }, record.NotCheckable, ""},
 		{CheckBaseline, "parts", func(in *Input) { in.Baseline = &Difference{Request: 2, At: 812} }, record.NotCheckable, "request 2 differs from the baseline's from character 812"},
