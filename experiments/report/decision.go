@@ -152,7 +152,7 @@ func (c *Comparison) withoutSpeed() string {
 		found = append(found[:shown], fmt.Sprintf("and %d more", len(found)-shown))
 	}
 	if len(found) == 0 {
-		return "no speed that both sides have, and no other difference found"
+		return "no speed that could be compared, and no other difference found"
 	}
 	return "b differs from a: " + strings.Join(found, ", ") + "; that is no speed, so that neither is called faster"
 }
