@@ -36,8 +36,9 @@ test: prereqs
 	@.ci/tier integration $(MAKE) --no-print-directory integration
 	@.ci/tier fuzz        $(MAKE) --no-print-directory fuzz
 
+# A program built with -race sleeps a second when it ends, a test binary too.
 unit:
-	$(GO) test -race -shuffle=on $(PACKAGES)
+	GORACE=atexit_sleep_ms=10 $(GO) test -race -shuffle=on $(PACKAGES)
 
 integration: quick
 	$(GO) test -tags integration -count=1 -p 2 -timeout 20m $(PACKAGES)
