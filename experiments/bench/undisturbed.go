@@ -50,7 +50,9 @@ func (r Report) waits() waits {
 		if end == 0 { // none ever came
 			end = q.EndUs
 		}
-		all = append(all, [2]int64{q.StartUs, end})
+		if end > q.StartUs { // else it was never sent
+			all = append(all, [2]int64{q.StartUs, end})
+		}
 	}
 	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	var out waits

@@ -52,7 +52,7 @@ func TestUndisturbed_LeavesOutTheTimeOfPrefills(t *testing.T) {
 func TestUndisturbed_OfFailedRequests(t *testing.T) {
 	r := Report{Job: Job{Concurrency: 2}, Requests: []Request{
 		{StartUs: 0, FirstTokenUs: 10, EndUs: 100, ChunkUs: []int64{10, 20, 30, 40}, OutputTokens: 4},
-		{StartUs: 15, EndUs: 35, Error: "timeout"},
+		{StartUs: 15, EndUs: 35, Error: "timeout"}, {StartUs: 5, Error: "never sent"},
 	}}
 	if gaps := r.Undisturbed(); len(gaps[0]) != 0 || gaps[1] != nil {
 		t.Errorf("%+v: the other waited in all of them", gaps)
