@@ -113,6 +113,11 @@ func (a *attempt) record(ctx context.Context, runID, step string, kind record.Ev
 		if err != nil {
 			return &fatalError{fmt.Errorf("evidence of %s: %w", step, err)}
 		}
+		switch step {
+		case stepLaunch, stepLease, stepFound, stepPatch: // what resume acts by; no words of a server
+		default:
+			raw = a.hider().json(raw)
+		}
 		e.Evidence = raw
 	}
 	a.x.deps.Hook(BeforeEvent, e)

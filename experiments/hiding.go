@@ -123,3 +123,10 @@ func (h *Hidden) Read(p []byte) (int, error) {
 
 // Lines is how many lines had a secret, as far as they were read.
 func (h *Hidden) Lines() int { return h.lines }
+
+// ShownText is a text of a host, the command line of a process for example, with
+// what is secret in it hidden as far as its names tell.
+func ShownText(host, text string) string { return newRedactor(host, nil).text(text) }
+
+// ShownArgv is the command line of a process, likewise.
+func ShownArgv(host string, argv []string) []string { return newRedactor(host, nil).argv(argv) }

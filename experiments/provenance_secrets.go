@@ -111,7 +111,7 @@ func secretNames(all []literalSecret) []string {
 // secretAxis says why a sweep does not take a value that is a secret.
 func secretAxis(key, what string) *ArgError {
 	return &ArgError{Arg: key + "=...", Msg: what + " is a secret: it would be the name of a cell in every table, and stay in the shell's history",
-		Advice: "export it, and name it in the spec: server.env.NAME: {from: NAME}; a flag is written in the spec"}
+		Advice: "export it, and name it in the spec: server.env.NAME: {from: env}; a flag is written in the spec"}
 }
 
 // refuseSecretParams finds params of cells that become a secret of the server.

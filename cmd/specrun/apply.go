@@ -127,7 +127,9 @@ func (a *app) runDeploy(ctx context.Context, f deployFlags, change deploy.Change
 
 func (a *app) printPlan(host string, p *deploy.Plan, packages map[string]bool) {
 	if a.flags.json {
-		a.line("plan", p)
+		visible := *p
+		visible.Live = shown(host, p.Live)
+		a.line("plan", &visible)
 		return
 	}
 	if p.Empty() {
@@ -201,7 +203,9 @@ func hunkLength(line string) (old, now int) {
 
 func (a *app) printOutcome(host string, o *deploy.Outcome, packages map[string]bool) {
 	if a.flags.json {
-		a.line("outcome", o)
+		visible := *o
+		visible.Live = shown(host, o.Live)
+		a.line("outcome", &visible)
 		return
 	}
 	if o.Recovered != nil {
@@ -225,7 +229,7 @@ func (a *app) printOutcome(host string, o *deploy.Outcome, packages map[string]b
 	for _, n := range o.Notes {
 		a.note("%s: note: %s", host, n)
 	}
-	for _, live := range o.Live {
+	for _, live := range shown(host, o.Live) {
 		a.note("%s: process %d (%s) still runs the code that it loaded before: restart it", host, live.PID, strings.Join(live.Argv, " "))
 	}
 }

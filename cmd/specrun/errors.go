@@ -161,17 +161,18 @@ func (a *app) report(err error, code int) {
 		hint := ""
 		var h hinter
 		if errors.As(e, &h) {
-			hint = h.Hint()
+			hint = experiments.ShownText("", h.Hint())
 		}
+		text := experiments.ShownText("", e.Error()) // may quote a server, or whose process is in the way
 		if a.flags.json {
 			a.line("error", struct {
 				Code    int    `json:"code"`
 				Message string `json:"message"`
 				Hint    string `json:"hint,omitempty"`
-			}{codeIn(e, code), e.Error(), hint})
+			}{codeIn(e, code), text, hint})
 			continue
 		}
-		fmt.Fprintf(a.stderr, "error: %s\n", e)
+		fmt.Fprintf(a.stderr, "error: %s\n", text)
 		if hint != "" {
 			fmt.Fprintf(a.stderr, "hint: %s\n", strings.ReplaceAll(hint, "\n", "\n      "))
 		}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"specrun/deploy"
+	"specrun/experiments"
 	"specrun/patches"
 )
 
@@ -66,7 +68,17 @@ func (a *app) runStatus(ctx context.Context, specFile string, exitWithCode bool)
 	return err
 }
 
+// shown are processes as they may be printed: their arguments may hold secrets.
+func shown(host string, live []deploy.Process) []deploy.Process {
+	out := slices.Clone(live)
+	for i := range out {
+		out[i].Argv = experiments.ShownArgv(host, out[i].Argv)
+	}
+	return out
+}
+
 func (a *app) printStatus(host string, r *deploy.Report, packages map[string]bool) {
+	live := shown(host, r.Live)
 	if a.flags.json {
 		for _, f := range r.Files {
 			a.line("file", struct {
@@ -77,7 +89,7 @@ func (a *app) printStatus(host string, r *deploy.Report, packages map[string]boo
 		for _, tx := range r.Open {
 			a.line("transaction", tx)
 		}
-		for _, p := range r.Live {
+		for _, p := range live {
 			a.line("process", p)
 		}
 		return
@@ -105,7 +117,7 @@ func (a *app) printStatus(host string, r *deploy.Report, packages map[string]boo
 	for _, tx := range r.Open {
 		a.note("%s: a command was cut off half way (transaction %s); the next apply or rollback finishes or undoes it", host, tx.ID)
 	}
-	for _, p := range r.Live {
+	for _, p := range live {
 		a.note("%s: process %d runs the engine: %s", host, p.PID, strings.Join(p.Argv, " "))
 	}
 }
