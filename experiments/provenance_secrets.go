@@ -46,10 +46,11 @@ var vocabulary = map[string]bool{"eos": true, "bos": true, "pad": true, "unk": t
 // isEmptySecret is true for values that tell only that there is none.
 func isEmptySecret(v string) bool {
 	switch strings.ToLower(strings.TrimSpace(v)) {
-	case "", "none", "null", "false", "true", "0", "1", "[]", "{}", `""`, "''", "***", "******":
+	case "", "none", "null", "false", "true", "0", "1":
 		return true
 	}
-	return false
+	// "", [], ***, ... hide or hold nothing.
+	return strings.Trim(v, ".:*[]{}\"' ") == ""
 }
 
 func secretFlag(word string) bool {
