@@ -21,7 +21,6 @@ func TestAcceptance(t *testing.T) {
 		{"two at once", testTwoAtOnce},
 		{"interrupt", testInterrupt},
 		{"parse", testParse},
-		{"probe finds what a patch costs", testProbes},
 		{"kill while the best cell is repeated", testKilledQuotable},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, bin) })
