@@ -49,7 +49,8 @@ type ProbeLine struct {
 	TPOTWith    *float64          `json:"tpot_with"` // ms, as the client saw it
 	TPOTWithout *float64          `json:"tpot_without"`
 	CycleWith   *float64          `json:"cycle_with"`            // ms, as the patch itself counts cycles
-	ByTotal     *float64          `json:"ms_per_cycle_by_total"` // cycle_with less the cycle without the patch that tokens imply
+	Implied     *float64          `json:"cycle_implied"`         // ms, TPOT with the patch x accept length: what cycle_with should be
+	ByTotal     *float64          `json:"ms_per_cycle_by_total"` // cycle_with less the cycle without the patch that tokens imply; null where cycle_with is no cycle's time
 	AcceptLen   *float64          `json:"accept_len"`            // of the runs with the patch, not as the patch counts
 	Pairs       int               `json:"pairs"`                 // rounds with both sides
 	Failed      int               `json:"failed"`                // runs
@@ -58,7 +59,8 @@ type ProbeLine struct {
 	Labels      []string          `json:"labels"`
 	Note        string            `json:"note,omitempty"` // what the comparison had to leave out
 
-	probe string // of the patch: sync, events, light
+	probe   string // of the patch: sync, events, light
+	several bool   // requests at once
 }
 
 // probeSide is one of the two cells of a probe.
@@ -123,8 +125,11 @@ func Probe(v record.SweepView, noise *stats.Noise) (ProbeLine, error) {
 		l.perCycle(pairs(b.tpot, a.tpot), accept)
 	}
 	if total, _, ok := b.pick("cycle_total", "profiler"); ok {
-		l.CycleWith = &total
-		if l.AcceptLen != nil && l.TPOTWithout != nil {
+		l.CycleWith, l.several = &total, b.several()
+		if tpot, ok := b.timePerToken(); ok && l.AcceptLen != nil {
+			l.Implied = finite(tpot * *l.AcceptLen)
+		}
+		if l.totalHolds() && l.TPOTWithout != nil {
 			l.ByTotal = finite(total - *l.TPOTWithout**l.AcceptLen)
 		}
 	}

@@ -126,10 +126,10 @@ func TestProbe_SaysWhichNumbersMayBeUsed(t *testing.T) {
 		with []probed
 		want map[string]string
 	}{
-		"synchronizing": {"sync", profiled(slow(), 22.8, 1.87, 1.87), map[string]string{"cycle_total": "not usable", "phases": "indicative", "accept_len": "usable", "output_throughput": "not usable"}},
-		"light":         {"light", profiled(same(), 20.1, 1.87, 1.87), map[string]string{"cycle_total": "usable", "phases": "indicative", "accept_len": "usable", "output_throughput": "usable"}},
-		"events":        {"events", profiled(same(), 20.1, 1.87, 1.87), map[string]string{"cycle_total": "usable", "phases": "usable", "accept_len": "usable", "output_throughput": "usable"}},
-		"no bonus":      {"sync", profiled(slow(), 22.8, 0.87, 1.87), map[string]string{"cycle_total": "not usable", "phases": "indicative", "accept_len": "not usable", "output_throughput": "not usable"}},
+		"synchronizing": {"sync", profiled(slow(), 21.1, 1.87, 1.87), map[string]string{"cycle_total": "not usable", "phases": "indicative", "accept_len": "usable", "output_throughput": "not usable"}},
+		"light":         {"light", profiled(same(), 18.8, 1.87, 1.87), map[string]string{"cycle_total": "usable", "phases": "indicative", "accept_len": "usable", "output_throughput": "usable"}},
+		"events":        {"events", profiled(same(), 18.8, 1.87, 1.87), map[string]string{"cycle_total": "usable", "phases": "usable", "accept_len": "usable", "output_throughput": "usable"}},
+		"no bonus":      {"sync", profiled(slow(), 21.1, 0.87, 1.87), map[string]string{"cycle_total": "not usable", "phases": "indicative", "accept_len": "not usable", "output_throughput": "not usable"}},
 		"prints none":   {"none", same(), map[string]string{"output_throughput": "usable"}},
 	} {
 		l := probe(t, probeView(c.kind, tpots(10, 10.05, 9.97), c.with))
@@ -142,16 +142,48 @@ func TestProbe_SaysWhichNumbersMayBeUsed(t *testing.T) {
 			}
 		}
 	}
-	l := probe(t, probeView("sync", tpots(10, 10.05, 9.97), profiled(slow(), 22.8, 0.87, 1.87)))
+	l := probe(t, probeView("sync", tpots(10, 10.05, 9.97), profiled(slow(), 21.1, 0.87, 1.87)))
 	if !strings.Contains(l.Why["accept_len"], "bonus") {
 		t.Error(l.Why["accept_len"])
 	}
-	with := profiled(slow(), 22.8, 0.87, 1.87)
+	with := profiled(slow(), 21.1, 0.87, 1.87)
 	for i := range with {
 		with[i].metrics = append(with[i].metrics, record.Metric{Name: "claimed_throughput", Unit: "tok/s", Value: 38.3, Source: "profiler"})
 	}
 	if l := probe(t, probeView("sync", tpots(10, 10.05, 9.97), with)); l.Numbers["printed_throughput"] != "not usable" || !strings.Contains(l.Why["printed_throughput"], "2.61 times") {
 		t.Errorf("%s", l.Why["printed_throughput"])
+	}
+}
+
+// A patch that costs nothing may still print a TOTAL with most of the cycle left
+// out: only one that the client's time per token confirms may be used.
+func TestProbe_ATotalThatIsNoCycleIsNotUsable(t *testing.T) {
+	for name, c := range map[string]struct {
+		with  []probed
+		total float64
+		want  string
+		why   string
+	}{
+		"a part of the cycle":            {tpots(10.02, 10.06, 9.98), 3, "not usable", "it says 3.00 ms, TPOT x accept length is 18.7"},
+		"the same, cost unclear":         {tpots(10.5, 9.1, 10.4), 3, "not usable", "it says 3.00 ms"},
+		"slower, and its own TOTAL less": {tpots(11.3, 11.36, 11.28), 19, "not usable", "it says 19.00 ms, TPOT x accept length is 21.1"},
+		"a whole cycle":                  {tpots(10.02, 10.06, 9.98), 18.8, "usable", "TPOT x accept length is 18.7"},
+	} {
+		l := probe(t, probeView("light", tpots(10, 10.05, 9.97), profiled(c.with, c.total, 1.87, 1.87)))
+		var b strings.Builder
+		if err := l.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if l.Numbers["cycle_total"] != c.want || !strings.Contains(l.Why["cycle_total"], c.why) || (l.ByTotal != nil) != (c.want == "usable") || strings.Contains(b.String(), "by its own TOTAL") != (c.want == "usable") {
+			t.Errorf("%s: %s: %s\n%s", name, l.Numbers["cycle_total"], l.Why["cycle_total"], b.String())
+		}
+	}
+	bare := profiled(tpots(10.02, 10.06, 9.98), 18.8, 1.87, 1.87)
+	for i := range bare {
+		bare[i].metrics = bare[i].metrics[:1]
+	}
+	if l := probe(t, probeView("light", tpots(10, 10.05, 9.97), bare)); l.Numbers["cycle_total"] != "unknown" || l.ByTotal != nil {
+		t.Errorf("without an accept length: %s", l.Numbers["cycle_total"])
 	}
 }
 

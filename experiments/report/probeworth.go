@@ -20,16 +20,57 @@ var sourceWords = map[string]string{"per_request": "the requests", "server_log":
 // agreement is how far two sources of one number may be apart.
 const agreement = 0.05
 
+// totalAgreement is how far TOTAL may be from what the client's time per token
+// makes of a cycle; the run's own check allows as much. With several requests at
+// once the batch changes, and the two are not means of the same cycles.
+const totalAgreement, totalAgreementSeveral = 0.03, 0.1
+
+// totalHolds says that the TOTAL that the patch prints is the time of a cycle: a
+// patch may cost nothing and still leave a part of the cycle out.
+func (l *ProbeLine) totalHolds() bool {
+	limit := totalAgreement
+	if l.several {
+		limit = totalAgreementSeveral
+	}
+	return l.CycleWith != nil && l.Implied != nil && math.Abs(*l.CycleWith / *l.Implied - 1) <= limit
+}
+
+// several says that there were several requests at once.
+func (s probeSide) several() bool {
+	c, _, known := s.pick("max_concurrency", "client")
+	return known && c > 1
+}
+
+// timePerToken is the client's, of several requests at once that of tokens that
+// no prefill delayed, since a profiler counts decode cycles only.
+func (s probeSide) timePerToken() (ms float64, ok bool) {
+	names := []string{"tpot", "tpot_mean"}
+	if s.several() {
+		names = []string{"tpot_undisturbed"}
+	}
+	for _, name := range names {
+		if ms, _, ok = s.pick(name, "client"); ok && ms > 0 {
+			return ms, true
+		}
+	}
+	return math.NaN(), false
+}
+
 // judge says which of the patch's numbers may be used, and why.
 func (l *ProbeLine) judge(without, with probeSide) {
 	say := func(name, worth, format string, args ...any) {
 		l.Numbers[name], l.Why[name] = worth, fmt.Sprintf(format, args...)
 	}
 	if l.CycleWith != nil {
-		switch l.Verdict {
-		case Negligible:
-			say("cycle_total", worthUse, "a cycle takes as long as without the patch, within %s", percent(probeTolerance))
-		case Distorts:
+		implied := "TPOT x accept length"
+		switch {
+		case l.Implied == nil:
+			say("cycle_total", worthUnknown, "it says %s ms, and nothing else says what a cycle takes", number(*l.CycleWith, "ms"))
+		case !l.totalHolds():
+			say("cycle_total", worthNot, "it says %s ms, %s is %s", number(*l.CycleWith, "ms"), implied, number(*l.Implied, "ms"))
+		case l.Verdict == Negligible:
+			say("cycle_total", worthUse, "a cycle takes as long as without the patch, within %s, and %s is %s ms", percent(probeTolerance), implied, number(*l.Implied, "ms"))
+		case l.Verdict == Distorts:
 			say("cycle_total", worthNot, "it contains what the patch costs: %s", percentBeyond(l.Ratio))
 		default:
 			say("cycle_total", worthUnknown, "what the patch costs is not known well enough: more rounds")
