@@ -22,6 +22,7 @@ type compareOptions struct {
 	force     bool
 	normalise bool
 	limit     string
+	limited   bool // a limit was given, be it an empty one
 }
 
 func newCompareCommand(a *app) *cobra.Command {
@@ -42,12 +43,20 @@ are said aloud and compared all the same. With one launch a side nothing is call
 different, and nothing fails --fail-on-regression. Only a rate or a time makes b
 faster or slower; other numbers merely differ.
 
+"Slower by" is how much more time b takes: a rate that is 7 % lower is 7.5 % slower.
+--fail-on-regression looks at TOTAL, time per token and rates, at the worst of those
+that are separable. A cell that b should have and has no result of, since its runs
+failed, fails it too, with exit status 1.
+
 ` + refHelp + exitStatus(exitOK, exitFailed, exitUsage, exitRegression),
 		Example: `  specrun compare k3v7 q2m9
   specrun compare k3v7/baseline k3v7/steps=2
   specrun compare before-upgrade last --fail-on-regression 3%`,
 		Args: needs("A and B", 2, 2, "specrun list"),
-		RunE: func(c *cobra.Command, args []string) error { return a.runCompare(c.Context(), args[0], args[1], o) },
+		RunE: func(c *cobra.Command, args []string) error {
+			o.limited = c.Flags().Changed("fail-on-regression")
+			return a.runCompare(c.Context(), args[0], args[1], o)
+		},
 	}
 	f := c.Flags()
 	f.StringSliceVar(&o.metrics, "metric", nil, "compare this `METRIC` only; repeatable")
@@ -59,7 +68,7 @@ faster or slower; other numbers merely differ.
 
 func (a *app) runCompare(ctx context.Context, left, right string, o compareOptions) error {
 	options := report.CompareOptions{Metrics: o.metrics, Force: o.force, Normalise: o.normalise, Gap: splitGap}
-	if o.limit != "" {
+	if o.limited {
 		var err error
 		if options.Limit, err = parseLimit(o.limit); err != nil {
 			return err
@@ -135,11 +144,16 @@ func splitGap(with, without []record.Metric) *report.GapFactor {
 }
 
 // parseLimit reads a limit in percent as a fraction: "3%", "3 %" and "3" are 0.03.
+// An empty one, such as an unset variable, would let everything pass; 0.03 without
+// a sign may be meant as either.
 func parseLimit(text string) (float64, error) {
 	number := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%"))
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(v > 0) || v >= 100 {
 		return 0, usagef("for example --fail-on-regression 3%", "--fail-on-regression %s: not a percentage between 0 and 100", fmt.Sprintf("%q", text))
+	}
+	if v < 1 && !strings.HasSuffix(strings.TrimSpace(text), "%") {
+		return 0, usagef(fmt.Sprintf("--fail-on-regression %g%% or %g%%", v, 100*v), "--fail-on-regression %s: a percentage or a fraction? write it with %%", text)
 	}
 	return v / 100, nil
 }

@@ -77,6 +77,7 @@ type Comparison struct {
 	Diff        Diff
 	Decision    string
 	Regressions []string // cells that are slower than the limit allows, with by how much
+	Missing     []string // cells that a has a result of and b, which has the cell, has none: in words
 
 	interleaved bool
 	limit       float64
@@ -93,7 +94,8 @@ func (e *NothingError) Hint() string { return e.Next }
 
 // Compare compares two sides; a is the reference. It fails with *UnlikeError when
 // they did other work or on other hardware, unless that is forced, and with
-// *NothingError when they have no cell or no number in common.
+// *NothingError when they have no cell or no number in common; with a limit, where
+// b has no result of any common cell, with *MissingError.
 func Compare(a, b Side, o CompareOptions) (*Comparison, error) {
 	c := &Comparison{A: a, B: b, limit: o.Limit, Objective: readPlan(a.View.Sweep.Plan).Objective,
 		interleaved: a.View.Sweep.ID == b.View.Sweep.ID && a.Kind != SideFile && readPlan(a.View.Sweep.Plan).interleaved()}
@@ -108,7 +110,7 @@ func Compare(a, b Side, o CompareOptions) (*Comparison, error) {
 	}
 	var mismatch []Unlike
 	for _, p := range pairs {
-		mismatch = append(mismatch, unlike(p.name, a.measured([]record.Cell{p.a}), b.measured([]record.Cell{p.b}))...)
+		mismatch = append(mismatch, unlike(p.name, a.done(p.a), b.done(p.b))...)
 	}
 	slices.SortFunc(mismatch, func(x, y Unlike) int { return strings.Compare(x.String(), y.String()) })
 	mismatch = slices.CompactFunc(mismatch, func(x, y Unlike) bool { return x.String() == y.String() })
@@ -121,12 +123,17 @@ func Compare(a, b Side, o CompareOptions) (*Comparison, error) {
 	rows := make([]*paired, len(pairs))
 	for i, p := range pairs {
 		rows[i] = c.pair(p)
+		c.sayFailed(rows[i])
 		for _, name := range c.metrics(rows[i], o.Metrics) {
 			c.Lines = append(c.Lines, c.line(rows[i], name, o))
 		}
 		if o.Normalise {
 			c.normalised(rows[i], o)
 		}
+		c.sayZero(rows[i])
+	}
+	if len(c.Lines) == 0 && len(c.Missing) > 0 && o.Limit > 0 {
+		return nil, &MissingError{Cells: c.Missing}
 	}
 	if len(c.Lines) == 0 {
 		return nil, c.nothing(rows, o.Metrics)

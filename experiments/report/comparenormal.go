@@ -8,6 +8,9 @@ import (
 	"specrun/experiments/stats"
 )
 
+// relativeSuffix ends the name of a metric that was divided by that of the baseline.
+const relativeSuffix = "_per_baseline"
+
 // normalised adds the metrics that a baseline has too, each launch divided by the
 // baseline of its round: what is left when the host was faster or slower. Both
 // sweeps must have taken turns, and the positions and the source are those that
@@ -53,7 +56,7 @@ func (c *Comparison) normalised(r *paired, o CompareOptions) {
 			continue
 		}
 		l := c.compareLaunches(r, name, relative[0], relative[1], o)
-		l.Metric, l.Unit, l.Note = name+"_per_baseline", "x", ""
+		l.Metric, l.Unit, l.Note = name+relativeSuffix, "x", ""
 		if positions.Unequal {
 			l.Note = "over the positions that both sides and their baselines have"
 		}

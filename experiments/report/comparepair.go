@@ -47,6 +47,9 @@ func (c *Comparison) pair(p pair) *paired {
 	}
 	r.positions = stats.CommonPositions(samples...)
 	r.tokA, r.tokB = requestTokens(r.left), requestTokens(r.right)
+	if len(r.left) == 0 || len(r.right) == 0 { // nothing to compare, and of failed runs little is known
+		return r
+	}
 	r.sources = commonSources(r.left, r.right)
 	r.rowA, r.rowB = c.A.row(p.a, r.positions, r.sources), c.B.row(p.b, r.positions, r.sources)
 	stepsA, stepsB := steps(p.a, c.A.runsOf(p.a), c.A.View.Data), steps(p.b, c.B.runsOf(p.b), c.B.View.Data)

@@ -24,6 +24,7 @@ type DecisionLine struct {
 	Flags       []string `json:"flags"`       // what makes the two sides hard to compare
 	Notes       []string `json:"notes"`       // about positions and the baseline
 	Regressions []string `json:"regressions"` // cells beyond --fail-on-regression
+	Missing     []string `json:"missing"`     // cells that b should have and has no result of
 }
 
 // Unmatched are the cells that only one side has.
@@ -41,7 +42,7 @@ func (c *Comparison) Unmatched() []UnmatchedLine {
 // DecisionLine gives the last line; empty lists are [], not null.
 func (c *Comparison) DecisionLine() DecisionLine {
 	list := func(v []string) []string { return append([]string{}, v...) }
-	return DecisionLine{c.Decision, list(c.Flags), list(c.Notes), list(c.Regressions)}
+	return DecisionLine{c.Decision, list(c.Flags), list(c.Notes), list(c.Regressions), list(c.Missing)}
 }
 
 // WriteText writes a comparison: what was compared, what makes that doubtful, the
@@ -103,7 +104,7 @@ func (c *Comparison) writeLines(w io.Writer, marks map[string]bool, all bool) er
 		}
 		was = l.Cell
 		metric := head(l.Metric)
-		if m, ok := strings.CutSuffix(l.Metric, "_per_baseline"); ok {
+		if m, ok := strings.CutSuffix(l.Metric, relativeSuffix); ok {
 			metric = head(m) + " / baseline"
 		}
 		if l.Unit != "" && l.Unit != "x" && l.Unit != "tokens/step" && !strings.HasSuffix(metric, l.Unit) {

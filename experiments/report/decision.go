@@ -31,41 +31,124 @@ func (c *Comparison) objectiveLine(r *paired) *ComparisonLine {
 	return nil
 }
 
+// speedLines are the lines of a pair by which b may be called slower: TOTAL, time
+// per token, rates, and other speeds that were asked for; phases of a cycle only
+// where there is nothing else.
+func (c *Comparison) speedLines(r *paired) []*ComparisonLine {
+	var out, phases []*ComparisonLine
+	for i := range c.Lines {
+		l := &c.Lines[i]
+		switch {
+		case l.Cell != r.name || l.Ratio == nil || *l.Ratio <= 0 || !stats.IsSpeed(l.Metric) || strings.HasSuffix(l.Metric, relativeSuffix):
+		case strings.HasPrefix(l.Metric, "cycle_") && l.Metric != "cycle_total":
+			phases = append(phases, l)
+		default:
+			out = append(out, l)
+		}
+	}
+	if len(out) == 0 {
+		return phases
+	}
+	return out
+}
+
 // finding is what one cell says about b over a.
 type finding struct {
 	name   string
 	line   *ComparisonLine
 	slower float64 // time of b over that of a
+	beside bool    // the line is not that of the objective
 }
 
-// decide says in a sentence what came out, and which cells are regressions.
-func (c *Comparison) decide(rows []*paired) {
-	var slower, faster, unknown, same []finding
-	for _, r := range rows {
-		l := c.objectiveLine(r)
-		if l == nil {
-			continue
-		}
-		f := finding{r.name, l, slowness(l.Metric, *l.Ratio)}
-		switch {
-		case l.Separable == nil:
-			unknown = append(unknown, f)
-		case !*l.Separable:
-			same = append(same, f)
-		case f.slower > 1:
-			slower = append(slower, f)
-		default:
-			faster = append(faster, f)
-		}
-		worse := *l.Ratio - 1
-		if !lowestWins(l.Metric) {
-			worse = 1 - *l.Ratio
-		}
-		if c.limit > 0 && l.Separable != nil && *l.Separable && worse > c.limit {
-			c.Regressions = append(c.Regressions, fmt.Sprintf("%s %s %s", r.name, head(l.Metric), signed(*l.Ratio-1)))
+// told is what the speed lines of a pair say together: the line that is worst
+// among those where b is separably slower, and the one furthest the other way. A
+// longer cycle that yields more tokens is not slower: TOTAL does not count against
+// a separable time per token or rate. Where no line is separable, same or unknown
+// is that of the objective.
+func (c *Comparison) told(r *paired) (slower, faster, unknown, same *finding) {
+	main := c.objectiveLine(r)
+	if main == nil {
+		return nil, nil, nil, nil
+	}
+	lines := c.speedLines(r)
+	tokens := map[bool]bool{} // by whether they say slower
+	for _, l := range lines {
+		if l.separable() && !strings.HasPrefix(l.Metric, "cycle_") {
+			tokens[slowness(l.Metric, *l.Ratio) > 1] = true
 		}
 	}
-	c.speeds = len(slower) + len(faster) + len(unknown) + len(same)
+	for _, l := range lines {
+		f := &finding{r.name, l, slowness(l.Metric, *l.Ratio), l != main}
+		isSlower := f.slower > 1
+		switch {
+		case !l.separable():
+		case strings.HasPrefix(l.Metric, "cycle_") && tokens[!isSlower]:
+		case isSlower && (slower == nil || f.further(slower)):
+			slower = f
+		case !isSlower && (faster == nil || f.further(faster)):
+			faster = f
+		}
+	}
+	f := &finding{r.name, main, slowness(main.Metric, *main.Ratio), false}
+	switch {
+	case slower != nil || faster != nil:
+	case main.Separable == nil:
+		unknown = f
+	default:
+		same = f
+	}
+	return slower, faster, unknown, same
+}
+
+// further says that a finding is further from no difference than another one of
+// its pair; where they say the same, that of the objective is.
+func (f *finding) further(than *finding) bool {
+	const same = 0.001
+	x, y := math.Abs(math.Log(f.slower)), math.Abs(math.Log(than.slower))
+	if math.Abs(x-y) <= same {
+		return !f.beside
+	}
+	return x > y
+}
+
+func (l *ComparisonLine) separable() bool { return l.Separable != nil && *l.Separable }
+
+// decide says in a sentence what came out, and which cells are regressions: the
+// sentence and the limit have the same number, how much more time b takes.
+func (c *Comparison) decide(rows []*paired) {
+	var slower, faster, unknown, same []finding
+	add := func(to *[]finding, f *finding) {
+		if f != nil {
+			*to = append(*to, *f)
+		}
+	}
+	c.speeds = 0
+	for _, r := range rows {
+		if c.objectiveLine(r) == nil {
+			continue
+		}
+		c.speeds++
+		s, f, u, e := c.told(r)
+		add(&slower, s)
+		add(&faster, f)
+		add(&unknown, u)
+		add(&same, e)
+		if c.limit > 0 && s != nil && s.slower-1 > c.limit {
+			text := fmt.Sprintf("%s %s %s", r.name, head(s.line.Metric), signed(*s.line.Ratio-1))
+			if !lowestWins(s.line.Metric) {
+				text += fmt.Sprintf(" (%s slower)", percent(s.slower-1))
+			}
+			c.Regressions = append(c.Regressions, text)
+		}
+	}
+	c.Decision = c.say(slower, faster, unknown, same)
+	if len(c.Missing) > 0 {
+		c.Decision = strings.Join(c.Missing, "; ") + "; " + c.Decision
+	}
+}
+
+// say is the sentence for what was found.
+func (c *Comparison) say(slower, faster, unknown, same []finding) string {
 	var parts []string
 	if len(slower) > 0 {
 		parts = append(parts, c.sayFound(slower, "slower"))
@@ -75,15 +158,12 @@ func (c *Comparison) decide(rows []*paired) {
 	}
 	switch {
 	case c.speeds == 0:
-		c.Decision = c.withoutSpeed()
-		return
+		return c.withoutSpeed()
 	case len(parts) > 0:
-		c.Decision = strings.Join(parts, "; ") + ": " + c.likelyText()
-		return
+		return strings.Join(parts, "; ") + ": " + c.likelyText()
 	case len(unknown) > 0:
 		m := most(unknown)
-		c.Decision = fmt.Sprintf("not known whether b differs from a: %s %s in %s, but %s", head(m.line.Metric), signed(*m.line.Ratio-1), m.name, m.line.missing())
-		return
+		return fmt.Sprintf("not known whether b differs from a: %s %s in %s, but %s", head(m.line.Metric), signed(*m.line.Ratio-1), m.name, m.line.missing())
 	}
 	least := 0.0
 	for _, f := range same {
@@ -91,10 +171,29 @@ func (c *Comparison) decide(rows []*paired) {
 			least = math.Max(least, *f.line.MinEffect)
 		}
 	}
-	c.Decision = "no difference found between a and b"
-	if least > 0 {
-		c.Decision += fmt.Sprintf("; one of %s would have been", percent(least))
+	text, others := "no difference found between a and b", c.otherwise()
+	if len(others) > 0 {
+		text = "no difference in speed found between a and b, but " + strings.Join(others, ", ")
 	}
+	if least > 0 {
+		text += fmt.Sprintf("; one of %s would have been found 8 times in 10", percent(least))
+	}
+	return text
+}
+
+// otherwise are the separable differences of what is no speed, a few of them.
+func (c *Comparison) otherwise() []string {
+	var found []string
+	for _, l := range c.Lines {
+		if l.Ratio != nil && l.separable() && !stats.IsSpeed(l.Metric) && !strings.HasSuffix(l.Metric, relativeSuffix) {
+			found = append(found, fmt.Sprintf("%s %s in %s", head(l.Metric), signed(*l.Ratio-1), l.Cell))
+		}
+	}
+	const shown = 3
+	if len(found) > shown {
+		found = append(found[:shown], fmt.Sprintf("and %d more", len(found)-shown))
+	}
+	return found
 }
 
 // missing says why a line has no verdict.
@@ -122,7 +221,7 @@ func (c *Comparison) sayFound(fs []finding, word string) string {
 		by = fmt.Sprintf("%.0f %%", p)
 	}
 	rate := ""
-	if !lowestWins(m.line.Metric) && *m.line.Ratio < 1 {
+	if m.beside || !lowestWins(m.line.Metric) && *m.line.Ratio < 1 {
 		rate = head(m.line.Metric) + " " + signed(*m.line.Ratio-1)
 	}
 	switch {
@@ -141,16 +240,7 @@ func (c *Comparison) sayFound(fs []finding, word string) string {
 
 // withoutSpeed says what came out where nothing that was compared is a speed.
 func (c *Comparison) withoutSpeed() string {
-	var found []string
-	for _, l := range c.Lines {
-		if l.Ratio != nil && l.Separable != nil && *l.Separable {
-			found = append(found, fmt.Sprintf("%s %s in %s", head(l.Metric), signed(*l.Ratio-1), l.Cell))
-		}
-	}
-	const shown = 3
-	if len(found) > shown {
-		found = append(found[:shown], fmt.Sprintf("and %d more", len(found)-shown))
-	}
+	found := c.otherwise()
 	if len(found) == 0 {
 		return "no speed that could be compared, and no other difference found"
 	}
@@ -164,6 +254,8 @@ func (c *Comparison) likelyText() string {
 	switch {
 	case len(ls) == 0 && len(c.Diff.Unknown) > 0:
 		return "the cause cannot be known, since one side has no " + strings.Join(c.Diff.Unknown, ", ")
+	case len(c.Diff.Lines) == 0:
+		return "nothing in provenance differs that could be the cause"
 	case len(ls) == 0:
 		return fmt.Sprintf("no known cause among %s in provenance", plural(len(c.Diff.Lines), "difference"))
 	}
@@ -211,14 +303,18 @@ func (e *RegressionError) Hint() string {
 // Regression is *RegressionError when a cell is slower than CompareOptions.Limit
 // allows and separable from the reference; nil otherwise, also when that cannot
 // be told after one launch. With a limit it is *NothingError where no cell has a
-// speed that could be compared: such a comparison would never fail.
+// speed that could be compared: such a comparison would never fail. A cell that b
+// should have and has no result of is *MissingError then.
 func (c *Comparison) Regression() error {
 	if c.limit > 0 && c.speeds == 0 {
 		return &NothingError{fmt.Sprintf("%s and %s have no speed that can be compared, so that a regression would not be seen", c.A.Ref, c.B.Ref),
 			"--metric names a rate or a time that both have"}
 	}
-	if len(c.Regressions) == 0 {
+	switch {
+	case c.limit > 0 && len(c.Regressions) == 0 && len(c.Missing) > 0:
+		return &MissingError{Cells: c.Missing}
+	case len(c.Regressions) == 0:
 		return nil
 	}
-	return &RegressionError{Cells: c.Regressions, Limit: c.limit}
+	return &RegressionError{Cells: slices.Concat(c.Regressions, c.Missing), Limit: c.limit}
 }

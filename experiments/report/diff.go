@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"specrun/experiments/record"
 )
 
 // groups of provenance, the likeliest causes of a difference first.
@@ -34,13 +32,15 @@ func DiffSides(a, b Side) Diff {
 	var cells []cellRuns
 	pairs, _, _ := match(&a, &b)
 	for _, p := range pairs {
-		c := cellRuns{a.measured([]record.Cell{p.a}), b.measured([]record.Cell{p.b})}
-		if len(c.a) > 0 && len(c.b) > 0 {
-			cells = append(cells, c)
+		if left, right := a.done(p.a), b.done(p.b); len(left) > 0 && len(right) > 0 {
+			cells = append(cells, cellRuns{a: left, b: right})
 		}
 	}
 	if len(cells) == 0 {
-		return Explain(a.measured(a.cells()), b.measured(b.cells()))
+		var c cellRuns
+		c.a, c.partialA = a.measured(a.cells())
+		c.b, c.partialB = b.measured(b.cells())
+		cells = append(cells, c)
 	}
 	return explain(cells)
 }
@@ -98,6 +98,14 @@ func (d Diff) write(out *strings.Builder, all bool) {
 	}
 	if len(d.Unknown) > 0 {
 		fmt.Fprintf(out, "not known on one side, so not compared: %s\n", plain(strings.Join(d.Unknown, ", ")))
+	}
+	for _, partial := range []struct {
+		letter string
+		facts  int
+	}{{"a", d.PartialA}, {"b", d.PartialB}} {
+		if partial.facts > 0 {
+			fmt.Fprintf(out, "no run of %s is done: %s not known of its failed runs, so not compared\n", partial.letter, plural(partial.facts, "fact"))
+		}
 	}
 	if hidden > 0 {
 		fmt.Fprintf(out, "not shown: %s that any two launches have, such as the port (-v)\n", plural(hidden, "difference"))

@@ -118,8 +118,12 @@ func (d *difference) values() (a, b string, ok bool) {
 	return "", "", false
 }
 
-// cellRuns are the runs that two sides have of one cell.
-type cellRuns struct{ a, b []record.RunData }
+// cellRuns are the runs that two sides have of one cell; of a partial side they
+// failed, so that not all of their provenance is known.
+type cellRuns struct {
+	a, b               []record.RunData
+	partialA, partialB bool
+}
 
 // steadyIn looks whether facts that have several values on a side have one in each
 // cell: a file is pristine under the baseline and patched under the others, and

@@ -30,6 +30,9 @@ type Diff struct {
 	// groups of an old log: a difference there cannot be seen.
 	Unknown []string
 	Facts   int // of the reference
+	// PartialA and PartialB count the facts that only the other side has where this
+	// one has failed runs alone: how far those came decides what is known of them.
+	PartialA, PartialB int
 }
 
 // Likely are the first lines: those with a weight that makes them likely causes.
@@ -44,7 +47,7 @@ func (d Diff) Likely() []DifferenceLine {
 
 // Explain gives the differences between the provenance of the runs of two sides,
 // ranked by what is known to matter and by magnitude, nothing else.
-func Explain(a, b []record.RunData) Diff { return explain([]cellRuns{{a, b}}) }
+func Explain(a, b []record.RunData) Diff { return explain([]cellRuns{{a: a, b: b}}) }
 
 // explain is Explain for sides of several cells.
 func explain(cells []cellRuns) Diff {
@@ -53,8 +56,20 @@ func explain(cells []cellRuns) Diff {
 		a, b = append(a, c.a...), append(b, c.b...)
 	}
 	ds, unknown := compareFacts(a, b)
-	steadyIn(ds, cells)
 	out := Diff{Unknown: unknown, Facts: len(sideFacts(a))}
+	if cells[0].partialA || cells[0].partialB { // then there is one
+		ds = slices.DeleteFunc(ds, func(d *difference) bool {
+			unknownA, unknownB := cells[0].partialA && unsaid(&d.a), cells[0].partialB && unsaid(&d.b)
+			if unknownA {
+				out.PartialA++
+			}
+			if unknownB {
+				out.PartialB++
+			}
+			return unknownA || unknownB
+		})
+	}
+	steadyIn(ds, cells)
 	ds = fold(ds, a, b)
 	for _, d := range ds {
 		d.judge()
@@ -73,6 +88,13 @@ func explain(cells []cellRuns) Diff {
 			Weight: math.Round(d.weight*1000) / 1000, Why: d.why, Also: d.also})
 	}
 	return out
+}
+
+// unsaid takes absence out of the values of failed runs, which does not say more
+// than that they came no further; true when nothing else was there.
+func unsaid(values *[]string) bool {
+	*values = slices.DeleteFunc(slices.Clone(*values), func(v string) bool { return v == absent })
+	return len(*values) == 0
 }
 
 // judge sets the weight of a difference and the reason: that of its rule times

@@ -73,23 +73,23 @@ func (s *Side) runsOf(cell record.Cell) []record.Run {
 	return out
 }
 
-// measured are the runs of cells that are done; those that failed when none is,
-// since a failed launch has provenance too.
-func (s *Side) measured(cells []record.Cell) []record.RunData {
+// measured are the runs of cells that are done; those that failed when none is.
+// A launch that failed early has only a part of its provenance: partial says that
+// what is not there is not known to be absent.
+func (s *Side) measured(cells []record.Cell) (runs []record.RunData, partial bool) {
 	for _, state := range []record.RunState{record.RunDone, record.RunFailed} {
-		var out []record.RunData
 		for _, c := range cells {
 			for _, r := range s.runsOf(c) {
 				if r.State == state {
-					out = append(out, s.View.Data[r.ID])
+					runs = append(runs, s.View.Data[r.ID])
 				}
 			}
 		}
-		if len(out) > 0 {
-			return out
+		if len(runs) > 0 {
+			return runs, state == record.RunFailed
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // baseline is the cell without speculation that belongs to the same load as
