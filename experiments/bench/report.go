@@ -42,6 +42,12 @@ type Report struct {
 	SteadyEndUs   int64  `json:"steady_end_us,omitempty"`
 	SteadyRule    string `json:"steady_rule,omitempty"`
 
+	// ClientStalledMs is how long in the measured part the client itself was not
+	// run: stopped, or without a CPU. Standstills of up to 200 ms are not counted.
+	// It means nothing unless ClientWatched, which older workers do not set.
+	ClientWatched   bool    `json:"client_watched,omitempty"`
+	ClientStalledMs float64 `json:"client_stalled_ms,omitempty"`
+
 	// ServerCounters are what the counters of the server's /metrics rose by from
 	// before the first request until after the last: generation_tokens,
 	// prompt_tokens, cached_tokens, requests, preemptions, spec_verify_calls,
