@@ -89,6 +89,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 		}
 	}
 	in.ServerTokens = int64(math.Round(r.ServerCounters["generation_tokens"]))
+	clientInput(&in, w, r, seen)
 	if len(s.Rows) > 0 {
 		in.Cycles = cycles(s, seen.rows)
 	}
@@ -216,7 +217,7 @@ func sameSpan(rows []metrics.ProfilerRow, decode []metrics.DecodeLine, w metrics
 	var before *metrics.DecodeLine
 	for i := range decode {
 		d := &decode[i]
-		if d.Offset < w.LogStart || w.LogEnd > 0 && d.End > w.LogEnd {
+		if !inWindow(*d, w) {
 			continue
 		}
 		if before != nil && (before.Rank != d.Rank || before.Server != d.Server) {

@@ -44,7 +44,7 @@ func (s *Summary) note(row *CellRow) {
 
 // toldBy are the labels that say already what a failed check says, in numbers.
 var toldBy = map[string]string{"enough-cycles": "short", "requests-completed": "partial", "cache-hits": "cache-warm", "nothing-compiled": "jit",
-	"clocks": "throttled", "alone-on-gpus": "shared-host", "effective-configuration": "config-mismatch", "speculation-as-asked": "config-mismatch", "patch-live": "patch-unverified"}
+	"clocks": "throttled", "alone-on-gpus": "shared-host", "nobody-else": "shared-host", "client-kept-up": "noisy", "effective-configuration": "config-mismatch", "speculation-as-asked": "config-mismatch", "patch-live": "patch-unverified"}
 
 // check notes a failed check of a row, once for all rows.
 func (s *Summary) check(row *CellRow, c record.TrustCheck) {

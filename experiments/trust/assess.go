@@ -31,6 +31,9 @@ type Request struct {
 	MsPerChunk   float64
 	MsSilent     float64 // longest time between two chunks, without a prefill of another request; 0 unknown
 	MsUsual      float64 // and their median
+	Chunks       int     // streamed; 0 unknown
+	HeadChunks   int     // of those, how many came in one go with the first one,
+	MsHead       float64 // and how long they would have taken one by one
 	PromptTokens int
 	CachedTokens int // -1 unknown
 	Failed       bool
@@ -114,15 +117,22 @@ type Input struct {
 	ServerAlive      Answer // the same process at the end of the benchmark
 	CompiledInWindow Answer // kernels were compiled during the benchmark
 	CompileEvidence  string
-	PromptsSHA       string // of the prompts sent
-	SweepPromptsSHA  string // of the sweep's first run
-	OutputsSHA       string // of the greedy outputs; "" when not greedy
-	ShapeOutputsSHA  string // of the first run of the same speculative shape
-	Deterministic    bool   // batches do not change what a request gets
-	ClientTokens     int64  // output tokens that the client counted
-	ServerTokens     int64  // and the server; 0 unknown
-	LogCached        int    // prompt tokens from the cache by the server log,
-	LogPrompt        int    // of so many; 0 unknown
+	PromptsSHA       string  // of the prompts sent
+	SweepPromptsSHA  string  // of the sweep's first run
+	OutputsSHA       string  // of the greedy outputs; "" when not greedy
+	ShapeOutputsSHA  string  // of the first run of the same speculative shape
+	Deterministic    bool    // batches do not change what a request gets
+	ClientTokens     int64   // output tokens that the client counted
+	ServerTokens     int64   // and the server; 0 unknown
+	LogCached        int     // prompt tokens from the cache by the server log,
+	LogPrompt        int     // of so many; 0 unknown
+	ClientWatched    bool    // the client saw its own standstills
+	ClientStalledMs  float64 // for so long it was not run,
+	ClientMs         float64 // of so much time measured
+	RunningMost      int     // requests that the server had at once, at most; 0 unknown
+	PromptSent       int     // prompt tokens of all requests; 0 unknown
+	ServerPrompt     int64   // and by the server's counter,
+	LoggedPrompt     int     // and by its log; 0 unknown
 	GPUSamples       int
 	ThrottledSamples int
 	ThrottleReasons  string

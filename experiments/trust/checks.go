@@ -19,6 +19,8 @@ const (
 	CheckAcceptRange   = "accept-len-range"
 	CheckPhases        = "phases-against-total"
 	CheckTokens        = "client-against-server-tokens"
+	CheckKeptUp        = "client-kept-up"
+	CheckNobody        = "nobody-else"
 	CheckRequests      = "requests-completed"
 	CheckCycles        = "enough-cycles"
 	CheckCache         = "cache-hits"
@@ -37,7 +39,7 @@ const (
 
 // crossChecks compare two measurements of one thing: when one fails, one of the
 // two is wrong, and a number of the run with it.
-var crossChecks = []string{CheckTPOT, CheckThroughput, CheckSteady, CheckClaim, CheckAcceptSources, CheckAcceptRange, CheckPhases, CheckTokens}
+var crossChecks = []string{CheckTPOT, CheckThroughput, CheckSteady, CheckClaim, CheckAcceptSources, CheckAcceptRange, CheckPhases, CheckTokens, CheckKeptUp}
 
 // Tolerances, as fractions of the right number.
 const (
@@ -55,11 +57,11 @@ const speculating = "no speculation"
 
 // all makes every check, in the order in which they are listed.
 func all(in Input) []record.TrustCheck {
-	return []record.TrustCheck{
+	return qualify([]record.TrustCheck{
 		checkTPOT(in), checkThroughput(in), checkSteady(in), checkClaim(in), checkAcceptSources(in), checkAcceptRange(in), checkPhases(in),
-		checkTokens(in), checkRequests(in), checkCycles(in), checkCache(in), checkConfig(in), checkSpeculation(in), checkPatch(in), checkOneProfiler(in),
+		checkTokens(in), checkKeptUp(in), checkNobody(in), checkRequests(in), checkCycles(in), checkCache(in), checkConfig(in), checkSpeculation(in), checkPatch(in), checkOneProfiler(in),
 		checkAlive(in), checkClocks(in), checkAlone(in), checkCompile(in), checkPrompts(in), checkOutputs(in), checkBaseline(in),
-	}
+	})
 }
 
 func notCheckable(name, why string) record.TrustCheck {

@@ -141,10 +141,11 @@ func (g Gap) Metrics() []record.Metric {
 }
 
 // GapMetrics is the split of a claim that the benchmark contradicts, as stored
-// with a run: gap_ratio, gap_acceptance, gap_cycle, gap_rest; none otherwise.
+// with a run: gap_ratio, gap_acceptance, gap_cycle, gap_rest; none otherwise, and
+// none where the client did not keep up: what it timed was itself.
 func GapMetrics(in Input) []record.Metric {
 	c, gap := claimed(in)
-	if c.Outcome != record.Fail || gap == (Gap{}) {
+	if c.Outcome != record.Fail || gap == (Gap{}) || checkKeptUp(in).Outcome == record.Fail {
 		return nil
 	}
 	return gap.Metrics()

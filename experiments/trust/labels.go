@@ -37,6 +37,13 @@ const (
 	rampFraction   = 0.25 // of the cycles of the whole benchmark
 	cachedFraction = 0.01 // of the prompt tokens
 	throttledShare = 0.05 // of the samples
+	stalledShare   = 0.01 // of the measured time
+	headShare      = 0.1  // of a request's chunks
+	headLeast      = 200  // ms
+	fastestChunk   = 0.05 // ms
+	tooFast        = 1.5  // times the server's speed
+	othersShare    = 0.01 // of the client's tokens,
+	othersLeast    = 16   // and so many of them
 	fewLaunchesMax = 5    // launches
 )
 
@@ -60,7 +67,7 @@ func Labels() []Label {
 		{Indicative, "times of phases are launch intervals, not work; TOTAL is not concerned",
 			"phases were measured by a patch with probe: light", "trust TOTAL; profiling-v3 has true phases, with a distorted TOTAL"},
 		{Noisy, "requests of the same launch disagree",
-			"time per streamed chunk at equal positions spreads over more than 3 % (of more than three requests: what three of them would on average; with several at once: of those within the steady part, while none was being prefilled), a request got nothing for over 1 s, or the automatic warm-up did not settle", "look for other load on the host; measure again"},
+			"time per streamed chunk at equal positions spreads over more than 3 % (of more than three requests: what three of them would on average; with several at once: of those within the steady part, while none was being prefilled), a request got nothing for over 1 s, the client did not keep up (it was not run for over 1 % of the time, or its chunks came faster than the server makes them), or the automatic warm-up did not settle", "look for other load on the host; measure again"},
 		{Short, "too little was measured for the number of digits shown",
 			"fewer than 100 decode cycles were counted", "more bench.requests or bench.max_tokens"},
 		{Partial, "the load was not the one asked for",
@@ -70,7 +77,7 @@ func Labels() []Label {
 		{FewRounds, "the interval rests on few launches and assumes a shape of the noise",
 			"2 to 5 launches", "--rounds 6 for an interval that assumes no shape of the noise"},
 		{MixedBatch, "the number of requests changed while it was measured: cycles of different sizes are mixed",
-			"over 5 % of the counted cycles, or with ramp and drain over 25 %, had another batch size than most, or stand in rows of several sizes", "fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
+			"over 5 % of the counted cycles, or with ramp and drain over 25 %, had another batch size than most, or stand in rows of several sizes", "with shared-host see to that first; else fewer bench.concurrency, or equal lengths with bench.ignore_eos"},
 		{CacheWarm, "prompts were answered from the prefix cache",
 			"over 1 % of the prompt tokens were cached", "other prompts or another seed, or a server without prefix cache"},
 		{JIT, "kernels were compiled while it was measured",
@@ -82,7 +89,7 @@ func Labels() []Label {
 		{OutputChanged, "a change that should only concern speed changed the text",
 			"greedy output differs from that of the sweep's first run with the same speculative flags and benchmark; with several requests at once only on a server with --enable-deterministic-inference", "compare the outputs in bench.json; do not call it faster"},
 		{Disagree, "two measurements of the same thing differ: one of them is wrong",
-			"a check that compares two measurements failed; the reason names it", "believe the client's numbers; see the checks with specrun show"},
+			"a check that compares two measurements failed; the reason names it", "where client-kept-up or nobody-else failed, believe no speed and measure again; else believe the client's numbers; see the checks with specrun show"},
 		{Throttled, "the GPU lowered its clocks",
 			"a power, thermal or hardware reason in over 5 % of the readings", "cooling, power limit, or fewer neighbours"},
 		{Drift, "the host changed during the sweep",
@@ -91,8 +98,8 @@ func Labels() []Label {
 			"the benchmark ran on the controller", "bench.where: host"},
 		{Attached, "specrun did not start the server: its command line is not known for sure",
 			"the runs were made on a server that was running already" + notYet, "compare with care, or measure on a server of specrun's own"},
-		{SharedHost, "others used the GPUs at the same time",
-			"a process that is not the server's held GPU memory during the benchmark", "ask for the machine alone"},
+		{SharedHost, "others used the GPUs or the server at the same time",
+			"a process that is not the server's held GPU memory during the benchmark, or the server had more requests at once or more tokens than the client sent", "ask for the machine alone, and for a port that nobody else knows"},
 		{TotalUnknown, "TOTAL is missing, or nobody says what it spans; the reason names which",
 			"a profiling patch was at work, speculation was on, and no cycle could be counted; or the TOTAL is from a log whose profiler does not say from where to where it goes",
 			"when it is missing: longer outputs, and specrun status for the patch; of unknown span: compare it with none but its own log's"},

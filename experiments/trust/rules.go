@@ -60,7 +60,11 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 		add(share > throttledShare, Throttled, "in %d of %d readings%s", in.ThrottledSamples, in.GPUSamples, why)
 	}
 	add(in.OnController, Tunnel, "the benchmark ran on the controller")
-	add(len(in.Neighbours) > 0, SharedHost, "%s", strings.Join(in.Neighbours, ", "))
+	neighbours := slices.Clone(in.Neighbours)
+	if c := checkNobody(in); c.Outcome == record.Fail {
+		neighbours = append(neighbours, c.Explanation)
+	}
+	add(len(neighbours) > 0, SharedHost, "%s", strings.Join(neighbours, ", "))
 	_, measured := value(in.Metrics, "cycle_total")
 	switch {
 	case in.TotalUnstated != "" && measured:
@@ -96,6 +100,9 @@ func noise(in Input) string {
 			why = append(why, fmt.Sprintf("request %d got nothing for %.1f s", i, r.MsSilent/1000))
 			break // one says enough
 		}
+	}
+	if c := checkKeptUp(in); c.Outcome == record.Fail {
+		why = append(why, c.Explanation)
 	}
 	if w := in.Warmup; w != nil && w.Judged && !w.Settled {
 		text := fmt.Sprintf("the warm-up did not settle in %d requests", w.Sent)

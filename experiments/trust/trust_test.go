@@ -34,7 +34,7 @@ func good() Input {
 		Warmup: &Warmup{Judged: true, Settled: true, Sent: 3, Spread: 0.02}, Baseline: &Difference{Same: true},
 		ConfigRead: true, ServerAlive: Yes, CompiledInWindow: No,
 		PromptsSHA: "p", SweepPromptsSHA: "p", OutputsSHA: "o", ShapeOutputsSHA: "o",
-		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5, NeighboursRead: true,
+		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5, NeighboursRead: true, ClientWatched: true, ClientMs: 30_000, RunningMost: 1, PromptSent: 300, LoggedPrompt: 300,
 	}
 }
 
