@@ -99,6 +99,11 @@ func (d Diff) write(out *strings.Builder, all bool) {
 	if len(d.Unknown) > 0 {
 		fmt.Fprintf(out, "not known on one side, so not compared: %s\n", plain(strings.Join(d.Unknown, ", ")))
 	}
+	for _, text := range d.Varying {
+		for _, line := range Wrap("changed while both sides were measured: "+plain(shortHashes(text)), noteWidth, "  ") {
+			out.WriteString(line + "\n")
+		}
+	}
 	for _, partial := range []struct {
 		letter string
 		facts  int

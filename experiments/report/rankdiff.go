@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -33,6 +34,9 @@ type Diff struct {
 	// PartialA and PartialB count the facts that only the other side has where this
 	// one has failed runs alone: how far those came decides what is known of them.
 	PartialA, PartialB int
+	// Varying are facts of code that vary between the runs of a cell, on both sides
+	// alike, so that they are no difference: in words.
+	Varying []string
 }
 
 // Likely are the first lines: those with a weight that makes them likely causes.
@@ -83,10 +87,26 @@ func explain(cells []cellRuns) Diff {
 		}
 		return strings.Compare(x.key, y.key)
 	})
+	vary := unsteady(cells)
 	for i, d := range ds {
-		out.Lines = append(out.Lines, DifferenceLine{Rank: i + 1, Group: d.group, Key: d.key, A: sideText(d.a), B: sideText(d.b),
-			Weight: math.Round(d.weight*1000) / 1000, Why: d.why, Also: d.also})
+		l := DifferenceLine{Rank: i + 1, Group: d.group, Key: d.key, A: sideText(d.a), B: sideText(d.b),
+			Weight: math.Round(d.weight*1000) / 1000, Why: d.why, Also: d.also}
+		within := vary[d.factKey] // what a side has in some runs only counts, but all is told
+		if within[0] != "" {
+			l.A = &within[0]
+		}
+		if within[1] != "" {
+			l.B = &within[1]
+		}
+		delete(vary, d.factKey)
+		out.Lines = append(out.Lines, l)
 	}
+	for k, within := range vary {
+		if within[0] != "" && within[1] != "" && !slices.ContainsFunc(ds, func(d *difference) bool { return slices.Contains(d.also, k.group+" "+k.key) }) {
+			out.Varying = append(out.Varying, fmt.Sprintf("%s %s: a %s; b %s", k.group, k.key, within[0], within[1]))
+		}
+	}
+	slices.Sort(out.Varying)
 	return out
 }
 

@@ -166,6 +166,7 @@ func Summarize(v record.SweepView, o Options) *Summary {
 		s.note(&s.Cells[i])
 	}
 	s.compare()
+	s.remarks = append(s.remarks, s.engineNotes()...)
 	if v.Sweep.Kind == kindAA { // whose cells are all the same twice: there is nothing to rank
 		s.Verdict = s.AA().text()
 		return s
