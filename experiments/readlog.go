@@ -31,6 +31,24 @@ type LogRun struct {
 	// the fact host time_zone is absent, which means that the profiler's own clock
 	// was there.
 	StartUs, EndUs int64
+	// Crash is why the start ended, without a kind where the log tells of no end.
+	Crash metrics.Crash
+}
+
+// Failed says that it crashed before it had any numbers.
+func (r LogRun) Failed() bool { return r.Crash.Kind != "" && len(r.Data.Metrics) == 0 }
+
+// Reason is why it ended, for people, without the kind of the crash; "" where the
+// log tells of no end.
+func (r LogRun) Reason() string {
+	if r.Crash.Kind == "" {
+		return ""
+	}
+	text := fmt.Sprintf("line %d of its log: %s", r.Crash.FirstLine, r.Crash.Evidence)
+	if r.Crash.Hint != "" {
+		text += "\nnext: " + r.Crash.Hint
+	}
+	return text
 }
 
 // ReadLog reads an old log or benchmark output as runs, one for each start of
@@ -44,12 +62,15 @@ func ReadLog(r io.Reader, name string) ([]record.RunData, error) {
 	}
 	var out []record.RunData
 	for _, run := range runs {
-		out = append(out, run.Data)
+		if !run.Failed() {
+			out = append(out, run.Data)
+		}
 	}
 	return out, nil
 }
 
-// ReadLogRuns is ReadLog with the time of each run.
+// ReadLogRuns is ReadLog with the time of each run and how it ended. A start that
+// crashed without any numbers is a run, too.
 func ReadLogRuns(r io.Reader, name string) ([]LogRun, error) {
 	l, err := metrics.ReadLog(r, name, logReadings)
 	if err != nil {
@@ -59,6 +80,16 @@ func ReadLogRuns(r io.Reader, name string) ([]LogRun, error) {
 	if len(keys) == 0 && len(l.Report.Extract) > 0 {
 		keys = []metrics.RunKey{{}} // a document
 	}
+	crash, crashed := l.Report.Crash, metrics.RunKey{}
+	if crash != nil {
+		i := slices.IndexFunc(keys, func(k metrics.RunKey) bool {
+			return k.Server.Service == crash.Service && k.Server.Pod == crash.Pod && (crash.Run == 0 || crash.Run == k.Start)
+		})
+		if i < 0 {
+			i, keys = len(keys), append(slices.Clone(keys), metrics.RunKey{Server: metrics.Server{Service: crash.Service, Pod: crash.Pod}, Start: max(crash.Run, 1)})
+		}
+		crashed = keys[i]
+	}
 	servers := map[metrics.Server]bool{}
 	for _, k := range keys {
 		servers[k.Server] = true
@@ -66,8 +97,11 @@ func ReadLogRuns(r io.Reader, name string) ([]LogRun, error) {
 	var runs []LogRun
 	for _, key := range keys {
 		run := LogRun{Data: runData(l, name, key)}
+		if crash != nil && key == crashed {
+			run.Crash = *crash
+		}
 		if len(servers) > 1 {
-			if len(run.Data.Metrics) == 0 {
+			if len(run.Data.Metrics) == 0 && run.Crash.Kind == "" {
 				continue // a container beside them, that said nothing of them
 			}
 			run.Data.Provenance = append(run.Data.Provenance, record.Fact{Group: "host", Key: "server", Value: firstOf(key.Server.String(), "without a name in the log")})

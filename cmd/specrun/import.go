@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"specrun/experiments"
+	"specrun/experiments/record"
 	"specrun/experiments/report"
 	"specrun/experiments/store"
 )
@@ -23,7 +24,8 @@ func newImportCommand(a *app) *cobra.Command {
 		Short: "Store old logs and benchmark outputs as runs labelled imported",
 		Long: `Store what specrun reads out of old server logs and benchmark outputs as runs
 labelled imported, one for each server start in them. Starts with the same flags
-are launches of one cell; of others it is another one.
+are launches of one cell; of others it is another one. A start that crashed before it
+had any numbers is a failed run, with the crash as its class and reason.
 
 With --host the files lie there: patterns are expanded on the host ("~", *, ?,
 [..]), so quote them here. Only the lines that tell anything travel, compressed;
@@ -115,6 +117,8 @@ type importLine struct {
 	Known       bool     `json:"known"`
 	Supersedes  []string `json:"supersedes,omitempty"` // runs of the log before it grew
 	DryRun      bool     `json:"dry_run,omitempty"`
+	Crash       string   `json:"crash,omitempty"`  // why a start in it ended
+	Failed      int      `json:"failed,omitempty"` // runs that ended without numbers
 	Error       string   `json:"error,omitempty"`
 }
 
@@ -127,12 +131,20 @@ func (im *importing) take(ctx context.Context, host string, f experiments.Import
 	if f.Rows {
 		l.Filter = f.Filter
 	}
+	for _, r := range f.Runs {
+		if r.Crash.Kind != "" {
+			l.Crash = fmt.Sprintf("%s at line %d: %s", r.Crash.Kind, r.Crash.FirstLine, r.Crash.Evidence)
+		}
+		if r.Failed() {
+			l.Failed++
+		}
+	}
 	known, isKnown := im.seen[f.Content.SHA256]
 	isKnown = isKnown && f.Err == nil
 	switch {
 	case f.Err != nil:
 		if host == "" && errors.Is(f.Err, fs.ErrNotExist) {
-			f.Err = usagef("", "%s", f.Err)
+			f.Err = usagef("", "%s: no such file", f.Path)
 		}
 		im.failed = append(im.failed, f.Err)
 		if l.File == "" {
@@ -179,6 +191,11 @@ func (im *importing) keep(ctx context.Context, host string, f experiments.Import
 		for _, r := range f.Runs {
 			file.Runs = append(file.Runs, r.Data)
 			file.Times = append(file.Times, store.Span{StartUs: r.StartUs, EndUs: r.EndUs})
+			end := store.End{Reason: r.Reason()}
+			if r.Failed() {
+				end.Class = record.Class(r.Crash.Kind)
+			}
+			file.Ends = append(file.Ends, end)
 		}
 		for _, c := range report.Configurations(file.Runs) {
 			file.Cells = append(file.Cells, store.FileCell{Params: c.Params, Baseline: c.Baseline, Runs: c.Starts})
@@ -231,6 +248,12 @@ func (im *importing) report(l importLine) {
 		labels = ", labelled " + strings.Join(l.Labels, ", ")
 	}
 	im.printf("  %s; %s%s\n", size, counted(l.Found, "run"), labels)
+	switch {
+	case l.Failed > 0:
+		im.printf("  a failed run, it has no numbers: %s\n", l.Crash)
+	case l.Crash != "":
+		im.printf("  its numbers end with a crash: %s\n", l.Crash)
+	}
 	if len(l.Supersedes) > 0 {
 		im.printf("  the log has grown since its earlier import: superseded %s\n", strings.Join(l.Supersedes, " "))
 	}
@@ -247,7 +270,11 @@ func (im *importing) outcome(err error) error {
 			hint: `"specrun parse" shows what specrun reads out of a file`}
 	}
 	if len(im.failed) > 0 && im.read > 0 {
-		return &codedError{code: exitPartial, msg: unwrapOne(errors.Join(im.failed...)).Error(), hint: "the other files were imported"}
+		hint := "the other files were imported"
+		if im.dry {
+			hint = "the other files would be imported"
+		}
+		return &codedError{code: exitPartial, msg: unwrapOne(errors.Join(im.failed...)).Error(), hint: hint}
 	}
 	return unwrapOne(errors.Join(im.failed...))
 }

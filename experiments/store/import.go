@@ -27,6 +27,7 @@ type File struct {
 	Host   string // "" when it lay on the controller
 	Runs   []record.RunData
 	Times  []Span // by run; nil or zero ones are not known
+	Ends   []End  // by run; what ended it, as far as the file tells
 	// Cells say which runs were started alike, so that they are launches of one
 	// cell; each run is in one of them. None: all runs are of one.
 	Cells []FileCell
@@ -47,6 +48,13 @@ type FileCell struct {
 	Params   record.Params
 	Baseline bool
 	Runs     []int // indexes into File.Runs
+}
+
+// End is why a run ended. One with a class has failed; a reason without one is of
+// a run whose numbers stand.
+type End struct {
+	Class  record.Class
+	Reason string
 }
 
 // Span is the time of a run, in microseconds since the epoch.
@@ -216,6 +224,12 @@ func (s *Store) insertImport(ctx context.Context, tx *sql.Tx, f File, a record.A
 		if i < len(f.Times) && f.Times[i].StartUs > 0 {
 			run.StartUs, run.EndUs = f.Times[i].StartUs, f.Times[i].EndUs
 		}
+		if i < len(f.Ends) {
+			run.Class, run.Reason = f.Ends[i].Class, f.Ends[i].Reason
+			if run.Class != record.ClassNone {
+				run.State, launch.State = record.RunFailed, record.LaunchFailed
+			}
+		}
 		if err := insertSlot(ctx, tx, slot, i); err != nil {
 			return nil, err
 		}
@@ -257,7 +271,7 @@ func supersedeImport(ctx context.Context, tx *sql.Tx, sha, by string, now int64)
 	rows, err := collect(ctx, tx, func(rows *sql.Rows) (r row, err error) { return r, rows.Scan(&r.run, &r.launch, &r.seq) },
 		`SELECT run.id, run.launch_id, (SELECT COALESCE(MAX(seq), 0) FROM event WHERE event.launch_id = run.launch_id)
 		FROM run JOIN launch ON launch.id = run.launch_id JOIN sweep ON sweep.id = launch.sweep_id
-		WHERE sweep.kind = $1 AND sweep.plan_sha = $2 AND run.state = $3`, KindImport, sha, string(record.RunDone))
+		WHERE sweep.kind = $1 AND sweep.plan_sha = $2 AND run.state IN ($3, $4)`, KindImport, sha, string(record.RunDone), string(record.RunFailed))
 	if err != nil {
 		return err
 	}
