@@ -98,3 +98,31 @@ func TestAssess_AStandstillIsNoFaultOfTheProfiler(t *testing.T) {
 		t.Errorf("advice: %s", Advice(Disagree))
 	}
 }
+
+func TestAssess_NumbersThatCannotBe(t *testing.T) {
+	file := func(more ...record.Metric) Input {
+		return Input{Imported: true, Metrics: append([]record.Metric{metric("completed", "client", 100), metric("duration", "client", 10), metric("total_output_tokens", "client", 1000)}, more...)}
+	}
+	ms := func(name string, v float64) record.Metric {
+		return record.Metric{Name: name, Unit: "ms", Source: "client", Value: v}
+	}
+	for _, tc := range []struct {
+		in   Input
+		want record.Outcome
+		part string
+	}{
+		{file(metric("output_throughput", "client", 100), ms("tpot_mean", 5), metric("accept_len", "client", 3)), record.Pass, "possible"},
+		{file(metric("output_throughput", "client", math.NaN()), ms("tpot_mean", 0)), record.Pass, ""},
+		{file(ms("tpot_mean", 1e300)), record.Fail, "tpot_mean by the client is 1e+300 ms: not possible"},
+		{file(metric("output_throughput", "client", -5)), record.Fail, "output_throughput by the client is -5"},
+		{file(metric("output_throughput", "client", math.Inf(1))), record.Fail, "+Inf"},
+		{file(metric("output_throughput", "client", 0)), record.Fail, "100 requests completed"},
+		{file(metric("accept_len", "client", 99)), record.Fail, "accept_len by the client is 99"},
+		{file(metric("output_throughput", "client", 120)), record.Fail, "total_output_tokens / duration 100"},
+		{file(), record.NotCheckable, "no speed"},
+	} {
+		if c := checkPossible(tc.in); c.Outcome != tc.want || !strings.Contains(c.Explanation, tc.part) {
+			t.Errorf("%s: %q; want %s with %q", c.Outcome, c.Explanation, tc.want, tc.part)
+		}
+	}
+}

@@ -64,8 +64,8 @@ func Labels() []Label {
 	return []Label{
 		{SyncProbe, "the profiler waits for the GPU round each phase: the server is slower than without it",
 			"a patch of the set has probe: sync", "quote speed from a run with patches=none or one with probe: light"},
-		{Indicative, "times of phases are launch intervals, not work; TOTAL is not concerned",
-			"phases were measured by a patch with probe: light", "trust TOTAL; profiling-v3 has true phases, with a distorted TOTAL"},
+		{Indicative, "times of phases are launch intervals, not work",
+			"phases were measured by a patch with probe: light", "trust TOTAL, unless a check of it failed; profiling-v3 has true phases, with a distorted TOTAL"},
 		{Noisy, "requests of the same launch disagree",
 			"time per streamed chunk at equal positions spreads over more than 3 % (of more than three requests: what three of them would on average; with several at once: of those within the steady part, while none was being prefilled), a request got nothing for over 1 s, the client did not keep up (it was not run for over 1 % of the time, or its chunks came faster than the server makes them), or the automatic warm-up did not settle", "look for other load on the host; measure again"},
 		{Short, "too little was measured for the number of digits shown",

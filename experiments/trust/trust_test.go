@@ -217,7 +217,7 @@ func TestAssess_Checks(t *testing.T) {
 		part   string // of the explanation
 	}{
 		{CheckTPOT, "3 % off passes", set("tpot_mean", "client", 20.1/1.874*1.0299), record.Pass, "3.0 % apart"},
-		{CheckTPOT, "more fails", set("tpot_mean", "client", 20.1/1.874*1.0301), record.Fail, "limit 3.0 %"},
+		{CheckTPOT, "more fails", set("tpot_mean", "client", 20.1/1.874*1.0301), record.Fail, "over 3.0 % apart, limit 3.0 %"},
 		{CheckTPOT, "an unknown number at a time", func(in *Input) { in.Concurrency = 0 }, record.NotCheckable, "how many there were is unknown"},
 		{CheckTPOT, "two at a time", func(in *Input) { in.Concurrency = 2 }, record.NotCheckable, "one request"},
 		{CheckTPOT, "batch above 1", func(in *Input) { in.Cycles.MeanBatch = 1.5 }, record.NotCheckable, "1.50"},
