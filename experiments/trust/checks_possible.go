@@ -45,9 +45,9 @@ func checkPossible(in Input) record.TrustCheck {
 				Explanation: fmt.Sprintf("%.0f requests completed at an output_throughput of 0", done)}
 		}
 	}
-	tokens, okTokens := value(in.Metrics, "total_output_tokens", "client")
-	seconds, okSeconds := value(in.Metrics, "duration", "client")
-	rate, okRate := value(in.Metrics, "output_throughput", "client")
+	tokens, okTokens := value(in.Metrics, "total_output_tokens")
+	seconds, okSeconds := value(in.Metrics, "duration")
+	rate, okRate := value(in.Metrics, "output_throughput")
 	if okTokens && okSeconds && okRate && tokens > 0 && seconds > 0 {
 		if c := closeEnough(CheckPossible, rate, tokens/seconds, ownTolerance, "output_throughput %.4g tok/s, total_output_tokens / duration %.4g tok/s"); c.Outcome == record.Fail {
 			return c
