@@ -48,7 +48,8 @@ type ComparisonLine struct {
 	Unit      string    `json:"unit"`
 	A         SideValue `json:"a"`
 	B         SideValue `json:"b"`
-	Ratio     *float64  `json:"ratio"` // b / a; null when it would say nothing
+	Ratio     *float64  `json:"ratio"`      // b / a, of the medians; null when it would say nothing
+	Mean      *float64  `json:"mean_ratio"` // of the geometric means, which lo, hi and p are of
 	Lo        *float64  `json:"lo"`
 	Hi        *float64  `json:"hi"`
 	Separable *bool     `json:"separable"`  // null: a side has one launch
@@ -217,7 +218,7 @@ func (c *Comparison) line(r *paired, name string, o CompareOptions) ComparisonLi
 
 // refuse leaves the two numbers and takes away what is said of them together.
 func (l *ComparisonLine) refuse(why string) {
-	l.Ratio, l.Lo, l.Hi, l.Separable, l.P, l.RankP, l.MinEffect, l.Method, l.TooFew = nil, nil, nil, nil, nil, nil, nil, "", ""
+	l.Ratio, l.Mean, l.Lo, l.Hi, l.Separable, l.P, l.RankP, l.MinEffect, l.Method, l.TooFew = nil, nil, nil, nil, nil, nil, nil, nil, "", ""
 	l.Note = why
 }
 
@@ -226,11 +227,14 @@ func (c *Comparison) compareLaunches(r *paired, name string, a, b []stats.Launch
 	opts := stats.Options{Interleaved: c.interleaved}
 	opts.Noise = r.remembered(name, o)
 	v := stats.CompareWith(b, a, opts)
-	l := ComparisonLine{Cell: r.name, Baseline: r.a.Baseline && r.b.Baseline, Metric: name, Ratio: finite(v.Ratio), Lo: finite(v.Lo), Hi: finite(v.Hi),
+	l := ComparisonLine{Cell: r.name, Baseline: r.a.Baseline && r.b.Baseline, Metric: name, Ratio: finite(v.Ratio), Mean: finite(v.Mean), Lo: finite(v.Lo), Hi: finite(v.Hi),
 		Separable: v.Separable, P: finite(v.P), RankP: finite(v.RankP), MinEffect: finite(v.MinEffect), Method: v.Method, TooFew: v.TooFew,
 		LabelsA: labelNames(r.left), LabelsB: labelNames(r.right), Flags: append([]string{}, r.flags...)}
 	if r.positions.Unequal && stats.OfLength(name) {
 		l.Note = "over the positions that both sides have"
+	}
+	if v.Contrary() {
+		c.note("%s: %s %s by medians; launches on average the other way: not separable", r.name, head(name), signed(v.Ratio-1))
 	}
 	return l
 }

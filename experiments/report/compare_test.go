@@ -105,7 +105,7 @@ func TestCompare_TheRegressionOfTheStory(t *testing.T) {
 		t.Errorf("regression: %v", err)
 	}
 	one := mustCompare(t, only(t, a, "steps=2"), only(t, b, "steps=2"), CompareOptions{})
-	if !strings.HasPrefix(one.Decision, "b is 49 % slower than a (tok/s -33.0 %): likely NCCL_PROTO") || len(one.Notes) == 0 || !strings.HasPrefix(one.Notes[0], "baseline slower too") {
+	if !strings.HasPrefix(one.Decision, "b is 49 % slower than a (tok/s -33.1 %): likely NCCL_PROTO") || len(one.Notes) == 0 || !strings.HasPrefix(one.Notes[0], "baseline slower too") {
 		t.Errorf("of single cells: %s; %q", one.Decision, one.Notes)
 	}
 	if back := mustCompare(t, b, a, CompareOptions{Limit: 0.03}); back.Regression() != nil || !strings.Contains(back.Decision, "faster") {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"math"
 	"slices"
 
 	"specrun/experiments/record"
@@ -71,13 +70,9 @@ func perBaseline(cell, base []stats.Launch) []stats.Launch {
 	if !ok {
 		return nil
 	}
-	logs := 0.0
-	for _, l := range base {
-		logs += math.Log(l.Value)
-	}
-	mean := math.Exp(logs / float64(len(base)))
+	middle := stats.Median(valuesOf(base)) // which Normalize multiplied by
 	for i := range normal {
-		normal[i].Value /= mean
+		normal[i].Value /= middle
 	}
 	return normal
 }

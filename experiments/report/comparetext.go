@@ -180,7 +180,7 @@ func (l *ComparisonLine) interval() string {
 // footnotes explain what the table uses, and nothing else.
 func (c *Comparison) footnotes(note func(string, ...any), marks map[string]bool, o Options) {
 	if marks["±"] {
-		note("±  and (..): 95 %% intervals over launches")
+		note("b/a: of the medians over launches, as shown; ± and (..): 95 %% intervals, (..) and p of the means")
 	}
 	if marks["~"] {
 		note("~  not separable: the difference may be noise")

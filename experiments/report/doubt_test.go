@@ -34,7 +34,7 @@ func TestSummarize_VsBaselineIsJudgedTogether(t *testing.T) {
 	if *d.P != *alone.P || *d.PHolm < 3.9**d.P || *d.Separable {
 		t.Errorf("among four: p %v, %v by Holm, separable %v", *d.P, *d.PHolm, *d.Separable)
 	}
-	if got := table(t, among); !strings.Contains(got, "1.012 ~") || !strings.Contains(got, "vs baseline: ratio of tok/s, 4 cells judged together (Holm); ") {
+	if got := table(t, among); !strings.Contains(got, "1.012 ~") || !strings.Contains(got, "vs baseline: ratio of the medians of tok/s, judged by means, 4 cells judged together (Holm);") {
 		t.Errorf("%s", got)
 	}
 	if d.Method != "paired t on logs, n=3 rounds" || d.TooFew != "" {

@@ -92,7 +92,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		}
 	}
 	if marks["±"] {
-		note("±  95 %% interval over launches (Student's t on logs)")
+		note("numbers: medians over launches; ±  95 %% interval (Student's t on logs)")
 	}
 	if marks["~"] {
 		note("~  not separable: the difference may be noise")
@@ -107,7 +107,10 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		if s.holm > 1 {
 			together = fmt.Sprintf(", %d cells judged together (Holm)", s.holm)
 		}
-		note("vs baseline: ratio of %s%s; smallest effect found 8 times in 10: %s", head(s.headline()), together, least)
+		note("vs baseline: ratio of the medians of %s, judged by means%s; smallest effect found 8 times in 10: %s", head(s.headline()), together, least)
+	}
+	if len(s.contrary) > 0 {
+		note("vs baseline of %s: by medians; launches on average the other way: not separable", cellsText(s.contrary))
 	}
 	if text := s.ranksNote(); s.options.All && text != "" {
 		note("%s", text)
@@ -128,7 +131,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 		note("%s", text)
 	}
 	if s.normalised() {
-		note("normalised: divided by the baseline of the same round, times the baseline's mean")
+		note("normalised: divided by the baseline of the same round, times the baseline's median")
 	}
 	slices.SortFunc(s.labels, func(a, b labelNote) int { return strings.Compare(a.name, b.name) })
 	for _, l := range s.labels {

@@ -18,7 +18,7 @@ type Options struct {
 	CellLabels func(record.CellFacts) []record.Label  // labels that depend on all launches of a cell; nil = none
 	All        bool                                   // also what says little: levels of noise of a sweep, see also WriteRun and WriteDiff
 	Noise      func(host, metric string) *stats.Noise // between launches on the host, as far as remembered; nil = nothing
-	Probe      func(patchSHA, host string) *ProbeLine // the newest probe of a patch on a host, nil = none; nil = none at all
+	Probe      func(patchSHA, host string) *ProbeLine // the probe of a patch on a host, see BestProbe, nil = none; nil = none at all
 	Normalise  bool                                   // show beside raw numbers what they were if the baseline had stood still
 	LogTail    []string                               // of one failed run: the last lines of its server's log
 }
@@ -38,14 +38,15 @@ type Summary struct {
 	data      map[string]record.RunData
 	positions stats.Positions // that the ranked cells and their baselines have in common
 
-	failed  []failure
-	labels  []labelNote
-	checks  []checkNote
-	remarks []string // about the comparison as a whole
-	tooFew  []string // why a ? is unknown
-	holm    int      // comparisons in vs baseline that were judged together
-	planned int      // runs
-	ranked  int      // cells
+	failed   []failure
+	labels   []labelNote
+	checks   []checkNote
+	remarks  []string // about the comparison as a whole
+	tooFew   []string // why a ? is unknown
+	contrary []string // rows that are ahead of the baseline by medians and behind by means, or the reverse
+	holm     int      // comparisons in vs baseline that were judged together
+	planned  int      // runs
+	ranked   int      // cells
 
 	mayQuote map[int]bool // ords of the cells that are measured again for quoting if they are best
 }
@@ -99,7 +100,8 @@ type MetricValue struct {
 
 // Doubt is what a ratio to the baseline is worth.
 type Doubt struct {
-	Lo        *float64 `json:"lo"`
+	Mean      *float64 `json:"mean_ratio"` // of the geometric means, round by round when paired; the ratio is of medians
+	Lo        *float64 `json:"lo"`         // of mean_ratio
 	Hi        *float64 `json:"hi"`
 	N         int      `json:"n"`          // rounds when paired, else launches of the side that has fewer
 	Paired    bool     `json:"paired"`     // compared round by round

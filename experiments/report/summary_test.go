@@ -133,7 +133,8 @@ func TestSummarize_Best(t *testing.T) {
 		{"a cell with a failed run is out", newBuilder(4, 2, "interleave").run(2, 0, 1).fail(2, 1).run(3, 0, 1).run(1, 0, 1.2), "steps=3", "not ranked for failed runs: steps=2"},
 		{"a failed run that was superseded is not", superseded(), "steps=2", "best is steps=2"},
 		{"a tie goes to the first", tie, "steps=1", "next is steps=2 with 5.00"},
-		{"baseline", newBuilder(3, 1, "grid").run(0, 0, 0.5).run(1, 0, 1).run(2, 0, 1), "baseline", "speculation does not pay"},
+		{"baseline", newBuilder(3, 1, "grid").run(0, 0, 0.5).run(1, 0, 1).run(2, 0, 1), "baseline", "speculation is not shown to pay: best"},
+		{"baseline, surely", slowed(), "baseline", "speculation does not pay: best"},
 		{"only the baseline measured", newBuilder(3, 1, "grid").run(0, 0, 1), "baseline", "best is baseline"},
 		{"nothing measured", newBuilder(3, 1, "grid"), "", "no best cell"},
 		{"unknown objective", objective(newBuilder(3, 1, "grid").rounds(1), "goodput"), "", "none without a failed run has goodput"},
@@ -153,6 +154,15 @@ func TestSummarize_Best(t *testing.T) {
 	if strings.Contains(only.Verdict, "does not pay") {
 		t.Errorf("with nothing but a baseline: %s", only.Verdict)
 	}
+}
+
+// slowed is a sweep in which speculation takes more time in each round.
+func slowed() *builder {
+	b := newBuilder(2, 3, "interleave")
+	for round, noise := range []float64{1, 1.002, 0.999} {
+		b.run(0, round, 0.5*noise).run(1, round, 1/noise)
+	}
+	return b
 }
 
 func superseded() *builder {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"specrun/experiments/stats"
 )
 
 // verdict says in a sentence which cell is best, how sure that is, and what
@@ -15,7 +17,7 @@ func (s *Summary) verdict(order []int, caveat string) string {
 	var b strings.Builder
 	others := slices.ContainsFunc(s.Cells, func(r CellRow) bool { return !r.Baseline && r.Runs > 0 })
 	if best.Baseline && others {
-		b.WriteString("speculation does not pay: ")
+		b.WriteString(s.payText(order))
 	}
 	if but := s.doubts(best, caveat); but != "" {
 		fmt.Fprintf(&b, "best, but %s: %s with %s %s", but, best.name, number(m.Median, m.Unit), m.Unit)
@@ -35,10 +37,9 @@ func (s *Summary) verdict(order []int, caveat string) string {
 	nm, _ := s.value(next)
 	fmt.Fprintf(&b, "; next is %s with %s", next.name, number(nm.Median, nm.Unit))
 	c := next.fromBest
-	apart := effect(c.Ratio) + " apart"
-	const visible = 0.01
-	if math.Abs(math.Abs(math.Log(c.Ratio))-math.Abs(math.Log(m.Median/nm.Median))) > visible { // of means, beside medians
-		apart += " on average"
+	apart := effect(m.Median/nm.Median) + " apart" // as the columns show
+	if text := beside(c); text != "" {
+		apart += " (" + text + ")"
 	}
 	switch {
 	case c.Separable == nil:
@@ -53,6 +54,25 @@ func (s *Summary) verdict(order []int, caveat string) string {
 		fmt.Fprintf(&b, ", not separable (~): %s; smallest effect found 8 times in 10: %s", apart, percent(c.MinEffect))
 	}
 	return b.String()
+}
+
+// payText begins the sentence where the baseline is best: that speculation does
+// not pay is claimed only where no cell that speculates might be as good.
+func (s *Summary) payText(order []int) string {
+	rivals := 0
+	for _, i := range order[1:] {
+		row := &s.Cells[i]
+		if row.Baseline {
+			continue
+		}
+		if rivals++; row.fromBest.Separable == nil || !*row.fromBest.Separable {
+			return "speculation is not shown to pay: "
+		}
+	}
+	if rivals == 0 {
+		return "speculation is not shown to pay: " // no such cell could be ranked
+	}
+	return "speculation does not pay: "
 }
 
 // doubting are the labels that say that a number itself may be wrong, the gravest
@@ -75,6 +95,25 @@ func (s *Summary) doubts(row *CellRow, caveat string) string {
 		return "check " + row.failedCheck + " failed"
 	}
 	return strings.Join(parts, " and ")
+}
+
+// holds says that a comparison found a difference.
+func holds(separable *bool) bool { return separable != nil && *separable }
+
+// beside says what the means tell where that is not what the medians do: they are
+// judged, since only they have an interval. "" where both tell the same.
+func beside(c stats.Comparison) string {
+	switch {
+	case c.Contrary():
+		return "by medians; launches on average the other way"
+	case math.IsNaN(c.Lo) || math.IsNaN(c.Hi):
+		return ""
+	}
+	const share = 0.1 // of the interval
+	if math.Abs(math.Log(c.Mean/c.Ratio)) > share*math.Log(c.Hi/c.Lo) && percent(c.Mean-1) != percent(c.Ratio-1) {
+		return effect(c.Mean) + " on average over launches"
+	}
+	return ""
 }
 
 // effect is how far a ratio is from 1, whichever side is the larger.

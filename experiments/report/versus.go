@@ -41,7 +41,10 @@ func (s *Summary) compare() {
 				row.VsBaseline, row.Doubt = map[string]float64{}, map[string]Doubt{}
 			}
 			row.VsBaseline[name] = c.Ratio
-			row.Doubt[name] = Doubt{Lo: finite(c.Lo), Hi: finite(c.Hi), N: min(c.NA, c.NB), Paired: c.Paired,
+			if name == s.headline() && c.Contrary() {
+				s.contrary = append(s.contrary, row.name)
+			}
+			row.Doubt[name] = Doubt{Mean: finite(c.Mean), Lo: finite(c.Lo), Hi: finite(c.Hi), N: min(c.NA, c.NB), Paired: c.Paired,
 				Separable: c.Separable, P: finite(c.P), RankP: finite(c.RankP), MinEffect: finite(c.MinEffect), Method: c.Method, TooFew: c.TooFew}
 			ps[name], rows[name] = append(ps[name], c.P), append(rows[name], row)
 		}

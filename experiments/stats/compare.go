@@ -27,8 +27,9 @@ type Options struct {
 
 // Comparison is a over b: a ratio and what it is worth.
 type Comparison struct {
-	Ratio  float64 // of the geometric means; NaN when there is none
-	Lo, Hi float64 // its interval; NaN below three launches or rounds
+	Ratio  float64 // of the medians over launches, as they are shown; NaN when there is none
+	Mean   float64 // of the geometric means, round by round when Paired: what is judged
+	Lo, Hi float64 // the interval of Mean; NaN below three launches or rounds
 	NA, NB int     // launches that went into it; rounds when Paired
 	Paired bool    // round by round
 
@@ -43,7 +44,8 @@ type Comparison struct {
 	MinEffect float64
 
 	// P is the two-sided p-value: how often cells that do not differ would look
-	// at least this different. NaN when unknown.
+	// at least this different. NaN when unknown, and 1 when Contrary: nobody can
+	// say then which of the two is ahead.
 	P float64
 
 	// Separable says whether the ratio differs from 1 by more than noise, that
@@ -61,13 +63,20 @@ type Comparison struct {
 	RankP float64
 }
 
+// Contrary says that one side is ahead by its median and the other by its mean, as
+// when a wild launch draws the mean.
+func (c Comparison) Contrary() bool {
+	return (c.Ratio-1)*(c.Mean-1) < 0 && math.Abs(math.Log(c.Ratio)) > rounding && math.Abs(math.Log(c.Mean)) > rounding
+}
+
 // Compare compares the launches of two cells without memory; see CompareWith.
 func Compare(a, b []Launch, interleaved bool) Comparison {
 	return CompareWith(a, b, Options{Interleaved: interleaved})
 }
 
-// CompareWith compares the launches of two cells by Student's t on the logs of
-// their values: paired by round, or Welch's, which needs no equal noise. Values
+// CompareWith compares the launches of two cells: how far apart by their medians,
+// which is what cells are shown and ranked by, and whether that is more than noise
+// by Student's t on the logs of their values: paired by round, or Welch's, which needs no equal noise. Values
 // that are not positive and finite give a Comparison without ratio, and a side
 // with one launch one without verdict, whatever is remembered. Noise is never
 // taken for less than half of the last digit that values are printed with, see
@@ -76,6 +85,20 @@ func Compare(a, b []Launch, interleaved bool) Comparison {
 // not depend on the order of the launches; exchanging a and b inverts the ratio
 // and changes nothing else.
 func CompareWith(a, b []Launch, o Options) Comparison {
+	c := compareMeans(a, b, o)
+	if math.IsNaN(c.Mean) {
+		return c
+	}
+	c.Ratio = Median(values(a)) / Median(values(b))
+	if c.Contrary() && c.Separable != nil {
+		separable := false
+		c.P, c.Separable = 1, &separable
+	}
+	return c
+}
+
+// compareMeans is CompareWith less the medians.
+func compareMeans(a, b []Launch, o Options) Comparison {
 	c := nothing()
 	c.NA, c.NB = len(a), len(b)
 	logA, okA := logarithms(values(a))
@@ -103,7 +126,7 @@ func CompareWith(a, b []Launch, o Options) Comparison {
 	meanA, seA := moments(logA)
 	meanB, seB := moments(logB)
 	if len(a) < 2 || len(b) < 2 {
-		c.Ratio = math.Exp(meanA - meanB)
+		c.Mean = math.Exp(meanA - meanB)
 		c.TooFew = "a side has one launch, so the noise between launches is not known"
 		if o.Noise.usable() {
 			c.TooFew += "; two launches of one cell commonly differ by up to " + percent(o.Noise.Ordinary()) + " here (" + o.Noise.Basis + ")"
@@ -122,7 +145,7 @@ func CompareWith(a, b []Launch, o Options) Comparison {
 
 func nothing() Comparison {
 	nan := math.NaN()
-	return Comparison{Ratio: nan, Lo: nan, Hi: nan, MinEffect: nan, P: nan, RankP: nan}
+	return Comparison{Ratio: nan, Mean: nan, Lo: nan, Hi: nan, MinEffect: nan, P: nan, RankP: nan}
 }
 
 // spread is what the launches of a comparison tell of the error of its
@@ -138,7 +161,7 @@ type spread struct {
 // about noise, and neither do more of them when they are not even rounded.
 func (c *Comparison) judge(diff float64, e spread, df float64, method string, noise *Noise) {
 	const alpha = 1 - Confidence
-	c.Ratio = math.Exp(diff)
+	c.Mean = math.Exp(diff)
 	n := min(c.NA, c.NB)
 	remember := n < minForT && noise.usable()
 	equal := math.Abs(diff) < rounding
@@ -157,7 +180,7 @@ func (c *Comparison) judge(diff float64, e spread, df float64, method string, no
 			c.Lo, c.Hi = math.Exp(diff-t*e.se), math.Exp(diff+t*e.se)
 		}
 	case n >= minForT: // the same on both sides
-		c.Lo, c.Hi = c.Ratio, c.Ratio
+		c.Lo, c.Hi = c.Mean, c.Mean
 	}
 	separable := c.P < alpha
 	c.Separable = &separable

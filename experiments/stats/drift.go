@@ -195,8 +195,8 @@ func (s series) bandsWithin() []Band {
 }
 
 // Normalize gives a cell's values as if the baseline had stood still: each is
-// divided by the baseline of its round and multiplied by the baseline's geometric
-// mean over all its rounds. Rounds without a baseline are left out and named.
+// divided by the baseline of its round and multiplied by the baseline's median, so
+// that the baseline's own median stays what it is. Rounds without a baseline are left out and named.
 // This adds the noise of one baseline launch to every value, so it helps only
 // where the baseline drifts by more than that. False when a baseline value is not
 // positive and finite, or there is none.
@@ -205,12 +205,12 @@ func Normalize(cell, base []Launch) (normalized []Launch, missing []int, ok bool
 	if !ok || len(base) == 0 {
 		return nil, nil, false
 	}
-	mean, _ := moments(s.logs)
+	middle := math.Log(Median(values(base)))
 	for _, l := range cell {
 		i, found := slices.BinarySearch(s.rounds, float64(l.Round))
 		switch {
 		case found:
-			normalized = append(normalized, Launch{l.Round, l.Value * math.Exp(mean-s.logs[i])})
+			normalized = append(normalized, Launch{l.Round, l.Value * math.Exp(middle-s.logs[i])})
 		case !slices.Contains(missing, l.Round):
 			missing = append(missing, l.Round)
 		}

@@ -16,6 +16,6 @@ func ExampleCompare() {
 		fmt.Printf("%.3f, separable %v, least effect %.1f %%\n", c.Ratio, *c.Separable, 100*c.MinEffect)
 	}
 	// Output:
-	// 1.021, separable true, least effect 0.3 %
-	// 1.021, separable false, least effect 97.6 %
+	// 1.020, separable true, least effect 0.3 %
+	// 1.020, separable false, least effect 97.6 %
 }

@@ -55,7 +55,9 @@ func TestOutliers(t *testing.T) {
 		"none":              {[]float64{100, 101, 99, 100.5, 99.5, 100.2}, nil},
 		"one":               {[]float64{100, 101, 99, 137, 99.5, 100.2}, []int{3}},
 		"two of ten":        {[]float64{100, 101, 99, 137, 99.5, 100.2, 100.4, 62, 99.9, 100.1}, []int{3, 7}},
-		"three can't tell":  {[]float64{100, 101, 137}, nil},
+		"of three":          {[]float64{90.4, 90.9, 71.1}, []int{2}},
+		"three near by":     {[]float64{90.4, 90.5, 87}, nil},
+		"three apart":       {[]float64{100, 106, 120}, nil},
 		"not a number":      {[]float64{100, math.NaN(), 101}, []int{1}},
 		"equal but one":     {[]float64{20.1, 20.1, 20.1, 20.1, 20.9}, []int{4}},
 		"equal to a digit":  {[]float64{20.1, 20.1, 20.1, 20.1, 20.2}, nil},
@@ -71,7 +73,7 @@ func TestOutliers(t *testing.T) {
 
 func TestOutliers_CleanSamplesHaveNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	for _, n := range []int{4, 5, 6, 7, 10, 11, 20, 60} {
+	for _, n := range []int{3, 4, 5, 6, 7, 10, 11, 20, 60} {
 		named := 0
 		for range 2000 {
 			v := make([]float64, n)

@@ -1,10 +1,18 @@
 package stats
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// minForOutliers values show which of them is wild: of three, two that happen to
-// agree would condemn the third.
-const minForOutliers = 4
+// minForOutliers values show by their spread which of them is wild: of three, two
+// that happen to agree would condemn the third. There the third must be off by
+// farOfThree, as a fraction, and by gapOfThree times what the others differ by.
+const (
+	minForOutliers = 4
+	farOfThree     = 0.1
+	gapOfThree     = 4
+)
 
 // farOut is from how many robust standard deviations on a value is wild, by
 // number of values from minForOutliers on: 2 in 100 clean samples have one that
@@ -23,8 +31,9 @@ const sameButOne = 0.01
 // Outliers gives the indices of values far from the others by their modified
 // z-score (distance from the median over the median distance), on logs where all
 // are positive. They are to be named and never dropped: a wild launch is a fact
-// about the host, and a number without it would claim more than is known. Below 4
-// values none can be told, except one that is not finite, which always is one.
+// about the host, and a number without it would claim more than is known. Of three
+// values only one that is off by over a tenth can be told, and of fewer none, except
+// one that is not finite, which always is one.
 func Outliers(values []float64) []int {
 	var out, at []int
 	var finite []float64
@@ -36,6 +45,9 @@ func Outliers(values []float64) []int {
 		at, finite = append(at, i), append(finite, v)
 	}
 	n := len(finite)
+	if n == minForOutliers-1 && len(out) == 0 {
+		return outlierOfThree(finite)
+	}
 	if n < minForOutliers || len(out) > 0 {
 		return out
 	}
@@ -64,4 +76,21 @@ func Outliers(values []float64) []int {
 		}
 	}
 	return out
+}
+
+// outlierOfThree is the one of three positive values that is far from the others.
+func outlierOfThree(values []float64) []int {
+	logs, ok := logarithms(values)
+	if !ok {
+		return nil
+	}
+	for i, v := range logs {
+		others := slices.Delete(slices.Clone(logs), i, i+1)
+		apart := math.Abs(others[0] - others[1])
+		off := math.Min(math.Abs(v-others[0]), math.Abs(v-others[1]))
+		if off > math.Log1p(farOfThree) && off > gapOfThree*apart {
+			return []int{i}
+		}
+	}
+	return nil
 }
