@@ -91,18 +91,39 @@ func (a *app) known(ctx context.Context, s *store.Store, v record.SweepView) (o 
 			return p
 		}
 		probes[key] = nil
-		probe, ok, err := s.LatestProbe(ctx, patch, host)
-		if err == nil && ok {
-			var line report.ProbeLine
-			before := remembering(ctx, s, probe.Sweep.Name, probe.Sweep.CreatedUs, fail)
-			if line, err = report.Probe(probe, before(host, "tpot")); err == nil {
-				probes[key] = &line
-			}
-		}
+		line, err := bestProbe(ctx, s, patch, host, fail)
 		if err != nil {
 			fail(err)
 		}
+		probes[key] = line
 		return probes[key]
 	}
 	return o, func() error { return errors.Join(errs...) }
+}
+
+// recentProbes of a patch are looked at for one that found something out.
+const recentProbes = 5
+
+// bestProbe gives the probe of a patch to be quoted, nil when there is none.
+func bestProbe(ctx context.Context, s *store.Store, patch, host string, fail func(error)) (*report.ProbeLine, error) {
+	ids, err := s.ProbesOf(ctx, patch, host, recentProbes)
+	if err != nil {
+		return nil, err
+	}
+	var lines []report.ProbeLine
+	for _, id := range ids {
+		v, err := s.View(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		before := remembering(ctx, s, v.Sweep.Name, v.Sweep.CreatedUs, fail)
+		line, err := report.Probe(v, before(host, "tpot"))
+		if err != nil {
+			return nil, err
+		}
+		if lines = append(lines, line); report.BestProbe(lines).Conclusive() {
+			break
+		}
+	}
+	return report.BestProbe(lines), nil
 }

@@ -45,6 +45,25 @@ func (s *Summary) probeOf(p plannedPatch) *ProbeLine {
 	return s.options.Probe(p.SHA256, s.plan.Host.Name)
 }
 
+// Conclusive says that the probe found out whether the patch costs something.
+func (l ProbeLine) Conclusive() bool { return l.Verdict == Negligible || l.Verdict == Distorts }
+
+// BestProbe is the probe of a patch to be quoted, of several, the newest first:
+// the newest that found something out, of the same cell, engine and model as the
+// newest of all; else that. Nil when there is none.
+func BestProbe(lines []ProbeLine) *ProbeLine {
+	for i := range lines {
+		l, newest := &lines[i], &lines[0]
+		if l.Conclusive() && l.Engine == newest.Engine && l.Model == newest.Model && l.cell() == newest.cell() {
+			return l
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return &lines[0]
+}
+
 // unlike says in what runs differ from what the probe measured, so that the patch
 // may cost something else in them: the engine's version or the model. "" when they
 // do not, or that is not known.

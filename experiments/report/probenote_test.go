@@ -95,3 +95,27 @@ func TestTable_AProbeOfSomethingElse(t *testing.T) {
 		}
 	}
 }
+
+func TestBestProbe_AnInconclusiveOneDoesNotHideWhatIsKnown(t *testing.T) {
+	line := func(id, verdict, engine string, steps int64) ProbeLine {
+		return ProbeLine{Sweep: id, Verdict: verdict, Engine: engine, Params: record.Params{"steps": steps}}
+	}
+	for name, tc := range map[string]struct {
+		lines []ProbeLine
+		want  string
+	}{
+		"the newest":            {[]ProbeLine{line("c", Negligible, "1", 2), line("b", Distorts, "1", 2)}, "c"},
+		"the newest that knows": {[]ProbeLine{line("c", Unclear, "1", 2), line("b", Unclear, "1", 2), line("a", Distorts, "1", 2)}, "a"},
+		"none knows":            {[]ProbeLine{line("c", Unclear, "1", 2), line("b", Unclear, "1", 2)}, "c"},
+		"another engine":        {[]ProbeLine{line("c", Unclear, "2", 2), line("b", Distorts, "1", 2)}, "c"},
+		"another cell":          {[]ProbeLine{line("c", Unclear, "1", 4), line("b", Distorts, "1", 2)}, "c"},
+		"another in between":    {[]ProbeLine{line("c", Unclear, "1", 2), line("b", Distorts, "2", 2), line("a", Negligible, "1", 2)}, "a"},
+	} {
+		if got := BestProbe(tc.lines); got.Sweep != tc.want {
+			t.Errorf("%s: %s, want %s", name, got.Sweep, tc.want)
+		}
+	}
+	if BestProbe(nil) != nil {
+		t.Error("a probe out of none")
+	}
+}

@@ -119,7 +119,7 @@ func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
 	}
 }
 
-func TestLatestProbe_OfThisContentOnThisHost(t *testing.T) {
+func TestProbesOf_ThisContentOnThisHost(t *testing.T) {
 	s := fresh(t)
 	ctx := context.Background()
 	sha, other := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
@@ -133,16 +133,18 @@ func TestLatestProbe_OfThisContentOnThisHost(t *testing.T) {
 	storeSweep(t, s, "content", "probe", "steps", "gpu-01", planOf(other), record.SweepDone, one)
 	storeSweep(t, s, "host", "probe", "steps", "gpu-02", planOf(sha), record.SweepDone, one)
 	storeSweep(t, s, "sweep", "sweep", "steps", "gpu-01", planOf(sha), record.SweepDone, one)
-	v, ok, err := s.LatestProbe(ctx, sha, "gpu-01")
-	if err != nil || !ok || v.Sweep.ID != "new" || len(v.Runs) != 1 {
-		t.Errorf("%v, %v: %+v", ok, err, v.Sweep)
+	for most, want := range map[int][]string{5: {"new", "old"}, 1: {"new"}} {
+		ids, err := s.ProbesOf(ctx, sha, "gpu-01", most)
+		if diff := cmp.Diff(want, ids); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
 	}
-	if v, ok, err := s.LatestProbe(ctx, sha, "gpu-03"); err != nil || ok {
-		t.Errorf("%v, %v: %+v", ok, err, v.Sweep)
+	if ids, err := s.ProbesOf(ctx, sha, "gpu-03", 5); err != nil || len(ids) > 0 {
+		t.Errorf("%v, %v", ids, err)
 	}
 	for _, none := range []string{`%`, "none", ""} {
-		if _, ok, err := s.LatestProbe(ctx, none, "gpu-01"); ok || err != nil {
-			t.Errorf("%q: %v, %v", none, ok, err)
+		if ids, err := s.ProbesOf(ctx, none, "gpu-01", 5); len(ids) > 0 || err != nil {
+			t.Errorf("%q: %v, %v", none, ids, err)
 		}
 	}
 }
