@@ -47,32 +47,40 @@ func (a *app) side(ctx context.Context, s *store.Store, ref string) (report.Side
 	if isPath(ref) || s == nil {
 		return a.fileSide(ref)
 	}
-	side, err := a.storedSide(ctx, s, ref)
+	side, err := a.stored(ctx, s, ref)
 	if !errors.Is(err, store.ErrNotFound) {
 		return side, err
-	}
-	if sweep, cell, ok := strings.Cut(ref, "/"); ok {
-		id, inner := a.storedSide(ctx, s, sweep)
-		switch {
-		case errors.Is(inner, store.ErrNotFound): // perhaps a path
-		case inner != nil:
-			return report.Side{}, inner
-		case id.Kind != report.SideSweep:
-			return report.Side{}, usagef(`"specrun list" shows the sweeps`, "%s: %s is a %s, and has no cells", ref, sweep, id.Kind)
-		default:
-			c, err := report.FindCell(id.View, cell)
-			if err != nil {
-				return report.Side{}, err
-			}
-			id.Ref, id.Kind, id.Cells = ref, report.SideCell, []string{c.ID}
-			return id, nil
-		}
 	}
 	if isFile(ref) {
 		return a.fileSide(ref)
 	}
 	return report.Side{}, usagef(`"specrun list" shows sweeps, "specrun list --runs" runs, "specrun tag" tags; --store names another store`,
 		"%s: no such run, sweep, cell, tag or file", ref)
+}
+
+// stored resolves a reference to something stored: what storedSide knows, and a
+// cell as SWEEP/CELL. It fails with store.ErrNotFound where there is none.
+func (a *app) stored(ctx context.Context, s *store.Store, ref string) (report.Side, error) {
+	side, err := a.storedSide(ctx, s, ref)
+	sweep, cell, ok := strings.Cut(ref, "/")
+	if !ok || !errors.Is(err, store.ErrNotFound) {
+		return side, err
+	}
+	id, inner := a.storedSide(ctx, s, sweep)
+	switch {
+	case errors.Is(inner, store.ErrNotFound): // perhaps a path
+		return report.Side{}, err
+	case inner != nil:
+		return report.Side{}, inner
+	case id.Kind != report.SideSweep:
+		return report.Side{}, usagef(`"specrun list" shows the sweeps`, "%s: %s is a %s, and has no cells", ref, sweep, id.Kind)
+	}
+	c, err := report.FindCell(id.View, cell)
+	if err != nil {
+		return report.Side{}, err
+	}
+	id.Ref, id.Kind, id.Cells = ref, report.SideCell, []string{c.ID}
+	return id, nil
 }
 
 // storedSide resolves "last", a tag, or the id of a sweep or run.
@@ -115,23 +123,6 @@ func (a *app) storedSide(ctx context.Context, s *store.Store, ref string) (repor
 		side.Cells = []string{cellOf(side)}
 	}
 	return side, nil
-}
-
-// untagged gives the id of the run or sweep that a tag names, of a cell that of
-// its sweep; what is no tag is given back as it is.
-func untagged(ctx context.Context, s *store.Store, ref string) (string, error) {
-	tag, err := s.Tag(ctx, ref)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return ref, nil
-	case err != nil:
-		return "", err
-	case tag.CellID != "":
-		return s.SweepOf(ctx, tag.CellID, "")
-	case tag.RunID != "":
-		return tag.RunID, nil
-	}
-	return tag.SweepID, nil
 }
 
 // cellOf is the cell of the run that a side means.

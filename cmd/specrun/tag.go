@@ -46,14 +46,20 @@ type tagLine struct {
 	ID   string `json:"id"`
 }
 
-func lineOf(t store.Tag) tagLine {
+// lineOf names what a tag names as other commands take it: a cell as SWEEP/CELL.
+func lineOf(ctx context.Context, s *store.Store, t store.Tag) (tagLine, error) {
 	switch {
 	case t.RunID != "":
-		return tagLine{t.Name, report.SideRun, t.RunID}
-	case t.CellID != "":
-		return tagLine{t.Name, report.SideCell, t.CellID}
+		return tagLine{t.Name, report.SideRun, t.RunID}, nil
+	case t.CellID == "":
+		return tagLine{t.Name, report.SideSweep, t.SweepID}, nil
 	}
-	return tagLine{t.Name, report.SideSweep, t.SweepID}
+	sweep, err := s.SweepOf(ctx, t.CellID, "")
+	if err != nil {
+		return tagLine{}, err
+	}
+	view, err := s.View(ctx, sweep)
+	return tagLine{t.Name, report.SideCell, report.CellRef(view, t.CellID)}, err
 }
 
 func (a *app) runTags(ctx context.Context) error {
@@ -68,7 +74,10 @@ func (a *app) runTags(ctx context.Context) error {
 	}
 	var rows [][]string
 	for _, t := range tags {
-		l := lineOf(t)
+		l, err := lineOf(ctx, s, t)
+		if err != nil {
+			return err
+		}
 		if a.flags.json {
 			a.line("tag", l)
 			continue
@@ -108,14 +117,23 @@ func (a *app) runTag(ctx context.Context, name, ref string) error {
 	if err != nil {
 		return err
 	}
-	l := lineOf(t)
+	l, err := lineOf(ctx, s, t)
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
 		a.line("tag", l)
 		return nil
 	}
 	moved := ""
-	if was != nil && lineOf(*was) != l {
-		moved = ", was " + lineOf(*was).Kind + " " + lineOf(*was).ID
+	if was != nil {
+		before, err := lineOf(ctx, s, *was)
+		if err != nil {
+			return err
+		}
+		if before != l {
+			moved = ", was " + before.Kind + " " + before.ID
+		}
 	}
 	a.printf("%s: %s %s%s\n", l.Name, l.Kind, l.ID, moved)
 	return nil
