@@ -118,7 +118,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	for _, text := range s.remarks {
 		note("%s", text)
 	}
-	for _, text := range s.outlierNotes() {
+	for _, text := range append(s.retakenNotes(), s.outlierNotes()...) {
 		note("%s", text)
 	}
 	if text := s.slopeNote(); text != "" {

@@ -56,10 +56,10 @@ func (s *Summary) rank() {
 	best.Best = true
 	for n, i := range order {
 		if n < len(order)-1 {
-			s.Cells[i].SeparableFromNext = s.versus(best, launches(i), launches(order[n+1]), s.Objective).Separable
+			s.Cells[i].SeparableFromNext = s.versus(&s.Cells[i], &s.Cells[order[n+1]], launches(i), launches(order[n+1]), s.Objective).Separable
 		}
 		if n > 0 {
-			s.Cells[i].fromBest = s.versus(best, launches(s.Best), launches(i), s.Objective)
+			s.Cells[i].fromBest = s.versus(best, &s.Cells[i], launches(s.Best), launches(i), s.Objective)
 		}
 	}
 	s.Verdict = s.verdict(order, caveat)

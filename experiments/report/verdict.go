@@ -19,7 +19,11 @@ func (s *Summary) verdict(order []int, caveat string) string {
 	if best.Baseline && others {
 		b.WriteString(s.payText(order))
 	}
-	if but := s.doubts(best, caveat); but != "" {
+	but := s.doubts(best, caveat)
+	if text := s.others(best, order); text != "" {
+		but = strings.TrimPrefix(but+" and "+text, " and ")
+	}
+	if but != "" {
 		fmt.Fprintf(&b, "best, but %s: %s with %s %s", but, best.name, number(m.Median, m.Unit), m.Unit)
 	} else {
 		fmt.Fprintf(&b, "best is %s with %s %s", best.name, number(m.Median, m.Unit), m.Unit)
@@ -87,6 +91,12 @@ func (s *Summary) doubts(row *CellRow, caveat string) string {
 		if slices.Contains(row.Labels, name) {
 			parts = append(parts, name)
 		}
+	}
+	if !s.plan.interleaved() && slices.Contains(row.Labels, driftLabel) { // else rounds are compared
+		parts = append(parts, driftLabel)
+	}
+	if len(s.retaken(row)) > 0 {
+		parts = append(parts, "retried later")
 	}
 	if caveat != "" {
 		parts = append(parts, caveat)

@@ -33,7 +33,7 @@ func (s *Summary) compare() {
 			if len(a) == 0 || len(b) == 0 {
 				continue
 			}
-			c := s.versus(row, a, b, name)
+			c := s.versus(row, base, a, b, name)
 			if math.IsNaN(c.Ratio) {
 				continue
 			}
@@ -68,10 +68,12 @@ func (s *Summary) compare() {
 	}
 }
 
-// versus compares launches of a row with others of the sweep.
-func (s *Summary) versus(row *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
-	// A quotable row has rounds of its own, after the others.
-	c := stats.CompareWith(a, b, stats.Options{Interleaved: s.plan.interleaved() && !row.Quotable, Noise: s.remembered(row, metric)})
+// versus compares launches of a row with those of another one.
+func (s *Summary) versus(row, other *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
+	// A quotable row has rounds of its own, after the others, and so has what was
+	// retried.
+	inTurn := s.plan.interleaved() && !row.Quotable && len(s.retaken(row))+len(s.retaken(other)) == 0
+	c := stats.CompareWith(a, b, stats.Options{Interleaved: inTurn, Noise: s.remembered(row, metric)})
 	if c.TooFew != "" && (metric == s.headline() || metric == s.Objective) {
 		why := c.TooFew
 		if min(len(a), len(b)) == 1 {
