@@ -25,7 +25,7 @@ func (s *Summary) quotes(p plan) {
 func (s *Summary) quotable() string {
 	if best := s.Best; best >= 0 && len(s.mayQuote) > 0 && !s.mayQuote[s.Cells[best].cell.Ord] {
 		m := s.Cells[best].Metrics[s.Objective]
-		return fmt.Sprintf("\nquotable: %s %s, which has no profiling patches (%s)", number(m.Median, m.Unit), m.Unit, s.Cells[best].name)
+		return fmt.Sprintf("\nquotable: %s, which has no profiling patches (%s)", quoteText(m), s.Cells[best].name)
 	}
 	other := ""
 	for _, row := range s.Cells {
@@ -40,7 +40,7 @@ func (s *Summary) quotable() string {
 			}
 		}
 		if isBest {
-			return fmt.Sprintf("\nquotable: %s %s without profiling patches (%s)", number(m.Median, m.Unit), m.Unit, of)
+			return fmt.Sprintf("\nquotable: %s without profiling patches (%s)", quoteText(m), of)
 		}
 		other = of
 	}
@@ -48,4 +48,17 @@ func (s *Summary) quotable() string {
 		return fmt.Sprintf("\nnothing is quotable: what was measured without profiling patches (%s) is not the best", other)
 	}
 	return ""
+}
+
+// quoteText is a number as it may be quoted: with its interval and how many
+// launches it rests on.
+func quoteText(m MetricValue) string {
+	t := valueText(map[string]MetricValue{"": m}, "", map[string]bool{}) + " " + m.Unit
+	if m.N == 1 {
+		return t + " of one launch, so without interval"
+	}
+	if m.Lo == nil {
+		return fmt.Sprintf("%s of %d launches, so without interval", t, m.N)
+	}
+	return fmt.Sprintf("%s of %d launches", t, m.N)
 }

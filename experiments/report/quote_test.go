@@ -35,7 +35,7 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 	if err := s.WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "\npatches=none steps=1 ") || !strings.HasSuffix(b.String(), "\nquotable: 94.2 tok/s without profiling patches (steps=1)\n") {
+	if !strings.Contains(b.String(), "\npatches=none steps=1 ") || !strings.HasSuffix(b.String(), "\nquotable: 94.2 ±0.1% tok/s of 3 launches without profiling patches (steps=1)\n") {
 		t.Error(b.String())
 	}
 	// Only the best cell's quote is one; closed slots of another's are not missing.
@@ -47,7 +47,7 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 	if err := Summarize(v, Options{}).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(b.String(), "quotable:") != 1 || !strings.Contains(b.String(), "\nquotable: 94.2 tok/s") || strings.Contains(b.String(), "no result") {
+	if strings.Count(b.String(), "quotable:") != 1 || !strings.Contains(b.String(), "\nquotable: 94.2 ±0.1% tok/s") || strings.Contains(b.String(), "no result") {
 		t.Error(b.String())
 	}
 	delete(v.Data, "q3")
@@ -67,7 +67,7 @@ func TestSummarize_AQuoteIsShownAndNotRanked(t *testing.T) {
 	if err := Summarize(v, Options{}).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(b.String(), "\nquotable: 88.1 tok/s, which has no profiling patches (steps=1)\n") {
+	if !strings.HasSuffix(b.String(), "\nquotable: 88.1 ±0.3% tok/s of 3 launches, which has no profiling patches (steps=1)\n") {
 		t.Error(b.String())
 	}
 }
@@ -88,6 +88,20 @@ func TestVaryingParams(t *testing.T) {
 		}
 		if got := fmt.Sprint(VaryingParams(cells)); got != want {
 			t.Errorf("%v: %s, want %s", params, got, want)
+		}
+	}
+}
+
+// One launch is no number to quote without saying so.
+func TestQuoteText_SaysWhatItRestsOn(t *testing.T) {
+	lo, hi := 58.0, 59.2
+	for want, m := range map[string]MetricValue{
+		"58.6 tok/s of one launch, so without interval": {Unit: "tok/s", Median: 58.6, N: 1},
+		"58.6 tok/s of 2 launches, so without interval": {Unit: "tok/s", Median: 58.6, N: 2},
+		"58.6 ±1.0% tok/s of 3 launches":                {Unit: "tok/s", Median: 58.6, N: 3, Lo: &lo, Hi: &hi},
+	} {
+		if got := quoteText(m); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

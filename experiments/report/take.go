@@ -35,7 +35,11 @@ func Decision(s *Summary) string {
 	case len(near) == 0 && len(blurred) == 0:
 		text := fmt.Sprintf("%s best; none within 1 %%: take %s", best.name, best.name)
 		if open := s.open(); len(open) > 0 {
-			text += fmt.Sprintf(", or find out by more rounds whether %s is as good", cellsText(names(open)))
+			are := "is"
+			if len(open) > 1 {
+				are = "are"
+			}
+			text += fmt.Sprintf(", or find out by more rounds whether %s %s as good", cellsText(names(open)), are)
 		}
 		return text
 	case len(blurred) == 0:
@@ -137,13 +141,14 @@ func (s *Summary) open() (rows []*CellRow) {
 	return rows
 }
 
-// advises says that the decision is more than that the best is best.
+// advises says that the decision is more than that the best is best: what to take
+// instead, or what is still to be found out.
 func (s *Summary) advises() bool {
 	if s.Best < 0 || s.ranked < 2 || len(s.untold()) > 0 {
 		return false
 	}
 	near, blurred := s.rivals()
-	return len(near)+len(blurred) > 0
+	return len(near)+len(blurred)+len(s.open()) > 0
 }
 
 func names(rows []*CellRow) []string {
