@@ -145,6 +145,9 @@ func Compare(a, b Side, o CompareOptions) (*Comparison, error) {
 	c.sayGap(rows, o)
 	c.Diff = DiffSides(a, b)
 	c.decide(rows)
+	if c.sayShared(rows) {
+		c.Decision = "a and b are the same runs: there is nothing to tell apart"
+	}
 	return c, nil
 }
 

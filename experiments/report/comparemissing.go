@@ -76,3 +76,37 @@ func (c *Comparison) sayZero(r *paired) {
 		}
 	}
 }
+
+// sayShared says where runs stand on both sides, which makes these look alike
+// whatever they are. It reports whether all do.
+func (c *Comparison) sayShared(rows []*paired) (all bool) {
+	if c.A.View.Sweep.ID != c.B.View.Sweep.ID {
+		return false
+	}
+	all = true
+	for _, r := range rows {
+		ids := map[string]bool{}
+		a, b, shared := 0, 0, 0
+		for _, run := range c.A.runsOf(r.a) {
+			if run.State == record.RunDone {
+				ids[run.ID] = true
+				a++
+			}
+		}
+		for _, run := range c.B.runsOf(r.b) {
+			if run.State == record.RunDone {
+				b++
+				if ids[run.ID] {
+					shared++
+				}
+			}
+		}
+		if shared < a || shared < b {
+			all = false
+		}
+		if shared > 0 {
+			c.flag(fmt.Sprintf("%s: %s on both sides", r.name, plural(shared, "run")))
+		}
+	}
+	return all
+}

@@ -83,3 +83,18 @@ func TestDiff_OfFailedRunsComparesWhatTheyKnow(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 }
+
+func TestCompare_TheSameRunsOnBothSides(t *testing.T) {
+	a := sitting("good", 3, 3, 1, 1)
+	if c := mustCompare(t, a, a, CompareOptions{}); c.Decision != "a and b are the same runs: there is nothing to tell apart" || len(c.Flags) != 3 {
+		t.Errorf("%s; %q", c.Decision, c.Flags)
+	}
+	run := only(t, a, "steps=2")
+	run.Kind, run.Run = SideRun, "r2-1"
+	if c := mustCompare(t, run, only(t, a, "steps=2"), CompareOptions{}); !slices.Equal(c.Flags, []string{"steps=2: 1 run on both sides"}) {
+		t.Errorf("%q", c.Flags)
+	}
+	if c := mustCompare(t, only(t, a, "steps=1"), only(t, a, "steps=2"), CompareOptions{}); len(c.Flags) != 0 {
+		t.Errorf("other cells: %q", c.Flags)
+	}
+}

@@ -142,6 +142,9 @@ func TestProbe_SaysWhichNumbersMayBeUsed(t *testing.T) {
 			}
 		}
 	}
+	if l := probe(t, probeView("none", tpots(10, 10.05, 9.97), tpots(5, 5.03, 4.99))); l.Numbers["output_throughput"] != "not usable" || !strings.Contains(l.Why["output_throughput"], "other work") {
+		t.Errorf("one that makes tokens faster: %s", l.Why["output_throughput"])
+	}
 	l := probe(t, probeView("sync", tpots(10, 10.05, 9.97), profiled(slow(), 21.1, 0.87, 1.87)))
 	if !strings.Contains(l.Why["accept_len"], "bonus") {
 		t.Error(l.Why["accept_len"])

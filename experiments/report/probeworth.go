@@ -105,6 +105,10 @@ func (l *ProbeLine) judge(without, with probeSide) {
 		case Negligible:
 			say("output_throughput", worthUse, "the same with the patch and without")
 		case Distorts:
+			if l.Ratio != nil && *l.Ratio < 1 {
+				say("output_throughput", worthNot, "the patch makes tokens faster, so that the server does other work with it")
+				break
+			}
 			say("output_throughput", worthNot, "slowed as well: quote a run without the patch (bench.quotable)")
 		default:
 			say("output_throughput", worthUnknown, "what the patch costs is not known well enough: more rounds")
