@@ -46,7 +46,8 @@ benchfmt  One line a launch, the median of its runs, for benchstat: then n count
           launches. The unit has metric and source (tpot.client-ms); sweep, host,
           model, patches, and the labels and failed checks of the cell are
           configuration, by which benchstat makes tables. Two sweeps in one file:
-            benchstat -col sweep -ignore labels,failed-checks runs.txt
+            benchstat -col sweep -ignore labels,failed-checks,pinned \
+              -filter .unit:output_throughput.client-tok/s runs.txt
 
 A file appears when it is whole; one that exists is kept without --force.
 

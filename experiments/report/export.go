@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,6 +78,7 @@ type exportRun struct {
 	cellFailed  []string // checks that failed in a run of the cell, sorted
 	cellChecked bool     // some check passed or failed
 	quotable    bool
+	pinned      record.Params // what all cells of the sweep but its baseline have alike
 }
 
 // CheckFormat fails with *FormatError when no export is written in a format.
@@ -119,8 +121,9 @@ func (e *Export) Add(s Side, o Options) error {
 	for _, l := range s.View.Launches {
 		launches[l.ID] = l
 	}
+	pinned := PinnedParams(s.View.Cells)
 	for _, cell := range s.cells() {
-		of := exportRun{options: o, cellLabels: rows[cell.ID].Labels, quotable: rows[cell.ID].Quotable}
+		of := exportRun{options: o, cellLabels: rows[cell.ID].Labels, quotable: rows[cell.ID].Quotable, pinned: pinned}
 		of.cellFailed, of.cellChecked = cellChecks(summary.runs[cell.ID], s.View.Data)
 		for _, r := range s.runsOf(cell) {
 			key := [2]string{s.View.Sweep.ID, r.ID}
@@ -134,6 +137,9 @@ func (e *Export) Add(s Side, o Options) error {
 			}
 			of.RunView = record.RunView{Sweep: s.View.Sweep, Cell: cell, Slot: summary.slotOf[r.SlotID], Launch: launches[r.LaunchID],
 				Run: r, Data: s.View.Data[r.ID], Events: eventsOf(s.View, r), Artifacts: artifactsOf(s.View, r)}
+			if cell.Baseline {
+				of.Cell.Params = baselineParams(cell.Params, pinned, of.Data)
+			}
 			if err := e.to.add(of); err != nil {
 				return err
 			}
@@ -149,6 +155,23 @@ func (e *Export) Add(s Side, o Options) error {
 // Close writes what could not be written before all runs were known. It does not
 // close the writer.
 func (e *Export) Close() (Exported, error) { return e.count, e.to.close() }
+
+// baselineParams adds to the parameters of a baseline the pinned variables of the
+// environment that it was started with, too: a parameter that speculation has no
+// part in is one of the whole sweep. What it had is in its provenance.
+func baselineParams(own, pinned record.Params, d record.RunData) record.Params {
+	all := maps.Clone(own)
+	if all == nil {
+		all = record.Params{}
+	}
+	for name, v := range pinned {
+		variable, ok := strings.CutPrefix(name, "env.")
+		if _, has := own[name]; ok && !has && factOf(d, "env", variable) == fmt.Sprint(v) {
+			all[name] = v
+		}
+	}
+	return all
+}
 
 // cellChecks are the checks that failed in runs of a cell that are done; checked
 // says that at least one could be made.

@@ -41,7 +41,7 @@ type benchLaunch struct {
 
 // benchKeys are the configuration lines, each as benchstat -table, -col and
 // -ignore name it.
-var benchKeys = [...]string{"sweep", "host", "model", "patches", "labels", "failed-checks"}
+var benchKeys = [...]string{"sweep", "pinned", "host", "model", "patches", "labels", "failed-checks"}
 
 func newBenchEncoder(w io.Writer, o ExportOptions) *benchEncoder {
 	return &benchEncoder{w: w, options: o, at: map[[2]string]*benchLaunch{}, sweeps: map[string]int{}}
@@ -68,7 +68,7 @@ func (e *benchEncoder) add(r exportRun) error {
 		failed = "not-checkable"
 	}
 	// An empty value would mean to the reader that the key was never there.
-	l.config = [...]string{r.Sweep.ID, cmp.Or(benchValue(r.Run.Host), "unknown"), cmp.Or(benchValue(factOf(r.Data, "workload", "model")), "unknown"),
+	l.config = [...]string{r.Sweep.ID, cmp.Or(benchPinned(r.pinned), "none"), cmp.Or(benchValue(r.Run.Host), "unknown"), cmp.Or(benchValue(factOf(r.Data, "workload", "model")), "unknown"),
 		cmp.Or(benchValue(patchesOf(r.Data)), "unknown"), cmp.Or(strings.Join(r.cellLabels, " "), "none"), failed}
 	l.runs++
 	for _, m := range r.Data.Metrics {
@@ -150,8 +150,19 @@ func (s series) better() string {
 // gomaxprocs is the end of a name that is read as a number of processors.
 var gomaxprocs = regexp.MustCompile(`-\d+$`)
 
-// benchName names a cell with all of its parameters, so that cells of two sweeps
-// meet by name: Benchmark_practice/steps=2.
+// benchPinned are the parameters of the whole sweep, in one configuration value:
+// in the name they would keep cells of two sweeps that differ in nothing else
+// from meeting.
+func benchPinned(pinned record.Params) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(pinned)) {
+		out = append(out, benchPart(name)+"="+benchPart(fmt.Sprint(pinned[name])))
+	}
+	return strings.Join(out, " ")
+}
+
+// benchName names a cell with the parameters that tell it from others of its
+// sweep, so that cells of two sweeps meet by name: Benchmark_practice/steps=2.
 func benchName(r exportRun) string {
 	parts := []string{"Benchmark_" + benchPart(r.Sweep.Name)}
 	if r.Cell.Baseline {
@@ -161,6 +172,9 @@ func benchName(r exportRun) string {
 		parts = append(parts, "quotable")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Cell.Params)) {
+		if _, ok := r.pinned[name]; ok {
+			continue
+		}
 		parts = append(parts, benchPart(name)+"="+benchPart(fmt.Sprint(r.Cell.Params[name])))
 	}
 	name := strings.Join(parts, "/")

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/csv"
 	"maps"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func TestExportBench_HasTheMediansOfTheTable(t *testing.T) {
 	text, _ := export(t, FormatBench, ExportOptions{}, sweepSide(v))
 	read := readBench(t, text)
 	summary := Summarize(v, exportTable)
-	names := map[string]string{"baseline": "_practice/baseline", "steps=1": "_practice/steps=1/topk=1", "steps=2": "_practice/steps=2/topk=1"}
+	names := map[string]string{"baseline": "_practice/baseline", "steps=1": "_practice/steps=1", "steps=2": "_practice/steps=2"}
 	if got := slices.Sorted(maps.Keys(read.values)); len(got) != len(names) {
 		t.Errorf("names %q", got)
 	}
@@ -104,18 +105,18 @@ func TestExportBench_CarriesLabelsAndChecks(t *testing.T) {
 	text, _ := export(t, FormatBench, ExportOptions{}, sweepSide(exportView()))
 	read := readBench(t, text)
 	for name, want := range map[string]map[string]string{
-		"_practice/baseline": {"sweep": "swp1", "host": "lab", "model": "practice/target", "patches": "none", "labels": "few-rounds simulated",
+		"_practice/baseline": {"sweep": "swp1", "pinned": "topk=1", "host": "lab", "model": "practice/target", "patches": "none", "labels": "few-rounds simulated",
 			"failed-checks": "none"},
-		"_practice/steps=1/topk=1": {"sweep": "swp1", "host": "lab", "model": "practice/target", "patches": "profiling-v4@ab12cd34",
+		"_practice/steps=1": {"sweep": "swp1", "pinned": "topk=1", "host": "lab", "model": "practice/target", "patches": "profiling-v4@ab12cd34",
 			"labels": "few-rounds noisy simulated", "failed-checks": "none"},
-		"_practice/steps=2/topk=1": {"sweep": "swp1", "host": "lab", "model": "practice/target", "patches": "profiling-v4@ab12cd34",
+		"_practice/steps=2": {"sweep": "swp1", "pinned": "topk=1", "host": "lab", "model": "practice/target", "patches": "profiling-v4@ab12cd34",
 			"labels": "few-rounds simulated", "failed-checks": "tpot-cycle"},
 	} {
 		if got := read.config[name]; !maps.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	if !strings.Contains(text, "# Benchmark_practice/steps=2/topk=1 round 3: run r2-2 failed: exited\n") {
+	if !strings.Contains(text, "# Benchmark_practice/steps=2 round 3: run r2-2 failed: exited\n") {
 		t.Errorf("the failed run is not named:\n%s", text)
 	}
 }
@@ -158,6 +159,44 @@ func TestExportBench_KeepsToItsLines(t *testing.T) {
 			if want, known := c.keys[key]; ok && (!known || want != value) {
 				t.Errorf("%s: key %s is %q, want %q", c.want, key, value, want)
 			}
+		}
+	}
+}
+
+// A value that was given for a whole sweep is configuration: the cells of two
+// sweeps that differ in it meet by name, and the baseline has it too.
+func TestExport_WhatIsPinnedIsNoName(t *testing.T) {
+	a, b := exportView(), exportView()
+	b.Sweep.ID = "swp2"
+	for i, c := range b.Cells {
+		if !c.Baseline {
+			b.Cells[i].Params = maps.Clone(c.Params)
+			b.Cells[i].Params["env.NCCL_PROTO"] = "Simple"
+		}
+	}
+	for id, d := range b.Data {
+		d.Provenance = append(slices.Clone(d.Provenance), record.Fact{Group: "env", Key: "NCCL_PROTO", Value: "Simple"})
+		b.Data[id] = d
+	}
+	text, _ := export(t, FormatBench, ExportOptions{}, sweepSide(a), sweepSide(b))
+	read := readBench(t, text)
+	if got := slices.Sorted(maps.Keys(read.values)); !slices.Equal(got, []string{"_practice/baseline", "_practice/steps=1", "_practice/steps=2"}) {
+		t.Errorf("names %q", got)
+	}
+	for name, config := range read.config { // of the last line, so of the second sweep
+		if config["pinned"] != "env.NCCL_PROTO=Simple topk=1" {
+			t.Errorf("%s: pinned %q", name, config["pinned"])
+		}
+	}
+	text, _ = export(t, FormatCSV, ExportOptions{}, sweepSide(a), sweepSide(b))
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, sweep := slices.Index(rows[0], "param.env.NCCL_PROTO"), slices.Index(rows[0], "sweep")
+	for _, row := range rows[1:] {
+		if want := map[string]string{"swp1": "", "swp2": "Simple"}[row[sweep]]; row[of] != want {
+			t.Errorf("%s of %s: %q, want %q", row[1], row[sweep], row[of], want)
 		}
 	}
 }
