@@ -150,14 +150,28 @@ func TestDecision_NoiseCountsWhereEnoughWouldHaveBeenFound(t *testing.T) {
 	}
 }
 
-// A label whose reason is another in another cell does not lend it its own.
+// A label whose reason is another in another cell does not lend it its own, and
+// of equal reasons the worst is told.
 func TestTable_ReasonsOfALabelAreNotMixed(t *testing.T) {
-	b := newBuilder(4, 1, "grid").run(0, 0, 1)
-	for i, reason := range []string{"4 %", "4 %", "9 %"} {
-		b.run(i+1, 0, 1, record.Label{Name: "noisy", Reason: reason})
-	}
-	if got := table(t, Summarize(b.v, options())); !strings.Contains(got, "  noisy: 4 % (steps=1..2; also steps=3)\n") {
-		t.Errorf("%s", got)
+	for want, reasons := range map[string][]string{
+		"  noisy: 9 % (steps=3; less in steps=1..2)\n":                {"4 %", "4 %", "9 %"},
+		"  noisy: 42.1 % apart (steps=1; less in steps=2)\n":          {"42.1 % apart", "4.5 % apart", ""},
+		"  noisy: 4 % (steps=2); check b (steps=3)\n":                 {"", "4 %", "check b"},
+		"  noisy: check a (steps=1, steps=3); check b (steps=2..3)\n": {"check a", "check b", "check a|check b"},
+	} {
+		b := newBuilder(4, 1, "grid").run(0, 0, 1)
+		for i, reason := range reasons {
+			var labels []record.Label
+			for one := range strings.SplitSeq(reason, "|") {
+				if one != "" {
+					labels = append(labels, record.Label{Name: "noisy", Reason: one})
+				}
+			}
+			b.run(i+1, 0, 1, labels...)
+		}
+		if got := table(t, Summarize(b.v, options())); !strings.Contains(got, want) || !strings.Contains(got, "simulated: practice host (all cells)") {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,6 +47,36 @@ func (s *Summary) baselineMoved(row *CellRow) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of the baseline moved %s", head(name), strings.Join(parts, ", "))
+}
+
+// creeping says of each baseline that it went one way from round to round and far,
+// where that is not yet more than chance may do: a few rounds do not tell.
+func (s *Summary) creeping() []string {
+	const (
+		worth = 0.05 // of the first round
+		least = 3    // rounds
+	)
+	var out []string
+	for i := range s.Cells {
+		base := &s.Cells[i]
+		if !base.Baseline || s.baselineMoved(base) != "" {
+			continue
+		}
+		name := s.driftMetric(base)
+		ls := slices.Clone(base.launches[name])
+		slices.SortStableFunc(ls, func(a, b stats.Launch) int { return a.Round - b.Round })
+		if len(ls) < least || ls[0].Round == ls[len(ls)-1].Round {
+			continue
+		}
+		up := slices.IsSortedFunc(ls, func(a, b stats.Launch) int { return cmp.Compare(a.Value, b.Value) })
+		down := slices.IsSortedFunc(ls, func(a, b stats.Launch) int { return cmp.Compare(b.Value, a.Value) })
+		moved := ls[len(ls)-1].Value/ls[0].Value - 1
+		if (up || down) && math.Abs(moved) >= worth {
+			out = append(out, fmt.Sprintf("%s of the %s moved by %+.1f %% from round %d to %d, one way all the time: it may drift, which %d launches cannot show beyond doubt",
+				head(name), base.name, 100*moved, ls[0].Round+1, ls[len(ls)-1].Round+1, len(ls)))
+		}
+	}
+	return out
 }
 
 // span gives the first and last round in which a row has a launch.

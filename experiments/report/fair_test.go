@@ -51,3 +51,25 @@ func TestSummarize_RetriedRunsAreNoPairs(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Four rounds down by an eighth are no proof of drift, and worth a word.
+func TestTable_ABaselineThatCreepsIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		base []float64
+		want bool
+	}{
+		"down":           {[]float64{89.0, 82.9, 78.8, 78.5}, true},
+		"down and up":    {[]float64{89.0, 78.8, 82.9, 78.5}, false},
+		"down by little": {[]float64{89.0, 88.5, 88.4, 87.9}, false},
+		"by a step":      {[]float64{89.0, 88.9, 78.4, 78.3}, false}, // which has the label
+	} {
+		b := newBuilder(2, 4, "interleave").rounds(4)
+		for round, v := range tc.base {
+			b.set(0, round, v)
+		}
+		s := Summarize(b.v, options())
+		if got := joined(table(t, s)); strings.Contains(got, "tok/s of the baseline moved by -11.8 % from round 1 to 4, one way all the time") != tc.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

@@ -66,21 +66,14 @@ func (s *Summary) label(row *CellRow, l record.Label) {
 	}
 	i := slices.IndexFunc(s.labels, func(n labelNote) bool { return n.name == l.Name })
 	if i < 0 {
-		n := labelNote{name: l.Name, reason: l.Reason}
+		n := labelNote{name: l.Name}
 		if s.options.Advice != nil {
 			n.advice = s.options.Advice(l.Name)
 		}
 		s.labels = append(s.labels, n)
 		i = len(s.labels) - 1
 	}
-	n := &s.labels[i]
-	switch {
-	case slices.Contains(n.cells, row.name) || slices.Contains(n.also, row.name):
-	case l.Reason == n.reason:
-		n.cells = append(n.cells, row.name)
-	default:
-		n.also = append(n.also, row.name)
-	}
+	s.labels[i].add(row.name, l.Reason)
 }
 
 // footnotes explain what the table uses, and nothing else.
@@ -118,7 +111,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	for _, text := range s.remarks {
 		note("%s", text)
 	}
-	for _, text := range append(s.retakenNotes(), s.outlierNotes()...) {
+	for _, text := range slices.Concat(s.retakenNotes(), s.creeping(), s.outlierNotes()) {
 		note("%s", text)
 	}
 	if text := s.slopeNote(); text != "" {
@@ -135,17 +128,7 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	}
 	slices.SortFunc(s.labels, func(a, b labelNote) int { return strings.Compare(a.name, b.name) })
 	for _, l := range s.labels {
-		text := l.name
-		if l.reason != "" {
-			text += ": " + plain(l.reason)
-		}
-		switch {
-		case s.shared(l.name):
-		case len(l.also) > 0:
-			text += " (" + cellsText(l.cells) + "; also " + cellsText(l.also) + ")"
-		default:
-			text += " (" + cellsText(l.cells) + ")"
-		}
+		text := l.text(s.shared(l.name))
 		if l.advice != "" {
 			text += " -> " + l.advice
 		}

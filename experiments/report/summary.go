@@ -128,9 +128,7 @@ type checkNote struct {
 
 type labelNote struct {
 	name, advice string
-	reason       string   // of the first of the cells
-	cells        []string // that have it for that reason
-	also         []string // that have it for another one
+	reasons      []labelReason
 }
 
 // Summarize computes the rows of a sweep, the baseline first as the plan has it.

@@ -266,7 +266,7 @@ func TestTable_LabelsOfAllRowsAreOnlyInTheFootnotes(t *testing.T) {
 	if strings.Contains(table, "simulated") || !strings.Contains(table, "indicative, noisy\n") || strings.Contains(table, "launches") {
 		t.Errorf("table:\n%s", table)
 	}
-	for _, line := range []string{"  indicative: light (steps=1..4)\n", "  noisy: 4 % (steps=1..4)\n", "  simulated: practice host -> for trying specrun only\n"} {
+	for _, line := range []string{"  indicative: light (steps=1..4)\n", "  noisy: 4 % (steps=1..4)\n", "  simulated: practice host (all cells) -> for trying specrun only\n"} {
 		if !strings.Contains(notes, line) {
 			t.Errorf("no %q in:\n%s", line, notes)
 		}
