@@ -37,7 +37,8 @@ simulated. It runs as a process of its own until lab stop.`,
 		Use:   "start",
 		Short: "Start the practice host, or change the settings of the running one",
 		Long: `Start the practice host; one that runs already gets the new settings, which hold
-from the next start of a server on.
+from the next start of a server on. Settings that are given replace all earlier
+ones: those not named have their defaults. Without any the earlier ones stay.
 
 SETTINGS, each with its default; ms are nominal milliseconds, before scale
 ` + settingsHelp() + exitStatus(exitOK, exitFailed, exitUsage, exitLocked),
@@ -71,6 +72,20 @@ SETTINGS, each with its default; ms are nominal milliseconds, before scale
 		},
 	})
 	return c
+}
+
+// labLine is the JSON line of type lab.
+type labLine struct {
+	lab.Running
+	Changed []string `json:"changed_settings,omitempty"` // NAME=VALUE of those that are not the defaults
+}
+
+// settingsText shows settings that are not the defaults.
+func settingsText(changed []string) string {
+	if len(changed) == 0 {
+		return "the defaults"
+	}
+	return strings.Join(changed, " ") + "; all others the defaults"
 }
 
 // settingsHelp lists the settings with default and meaning, and the ways in
@@ -138,8 +153,12 @@ func (a *app) runLabStart(ctx context.Context, f labFlags) error {
 	if err != nil {
 		return err
 	}
+	changed, err := lab.Changed(dir)
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
-		a.line("lab", r)
+		a.line("lab", labLine{r, changed})
 		return nil
 	}
 	state := "runs already"
@@ -147,6 +166,12 @@ func (a *app) runLabStart(ctx context.Context, f labFlags) error {
 		state = "started"
 	}
 	a.printf("practice host %s: %s@%s port %d (process %d)\n", state, r.Host.User, r.Host.Address, r.Host.Port, r.PID())
+	switch {
+	case settings != nil:
+		a.printf("settings from the next start of a server on: %s\n", settingsText(changed))
+	case len(changed) > 0:
+		a.printf("settings, as set earlier: %s\n", settingsText(changed))
+	}
 	a.note("next: specrun apply profiling-v4 --host lab")
 	return nil
 }
@@ -174,11 +199,15 @@ func (a *app) runLabStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	changed, err := lab.Changed(a.labDir())
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
-		a.line("lab", r)
+		a.line("lab", labLine{r, changed})
 		return nil
 	}
-	a.printf("practice host runs: %s@%s port %d (process %d)\nidentity file %s\nknown hosts   %s\ninterpreter   %s\nstate folder  %s\n",
-		r.Host.User, r.Host.Address, r.Host.Port, r.PID(), r.Host.IdentityFile, r.Host.KnownHosts, r.Host.Python, r.Host.StateDir)
+	a.printf("practice host runs: %s@%s port %d (process %d)\nidentity file %s\nknown hosts   %s\ninterpreter   %s\nstate folder  %s\nsettings      %s\n",
+		r.Host.User, r.Host.Address, r.Host.Port, r.PID(), r.Host.IdentityFile, r.Host.KnownHosts, r.Host.Python, r.Host.StateDir, settingsText(changed))
 	return nil
 }

@@ -30,7 +30,7 @@ VERDICTS
 			return a.runSweep(c.Context(), f, args[1:])
 		},
 	}
-	c.Flags().StringVarP(&f.specFile, "file", "f", "", "experiment `FILE` (default ./specrun.yaml, then the host's)")
+	c.Flags().StringVarP(&f.specFile, "file", "f", "", specUsage)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each launch, change nothing")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "`N` pairs of launches (default 3)")
 	return c

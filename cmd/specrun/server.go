@@ -35,7 +35,7 @@ for a sweep or by hand, are listed and stopped; no other process is touched.`,
 }
 
 func (f *serverFlags) register(c *cobra.Command) {
-	c.Flags().StringVarP(&f.specFile, "file", "f", "", "experiment `FILE` (default ./specrun.yaml, then the host's)")
+	c.Flags().StringVarP(&f.specFile, "file", "f", "", specUsage)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the command, change nothing")
 }
 

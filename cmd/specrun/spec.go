@@ -13,8 +13,11 @@ import (
 // specFile is the experiment file that is read when none is named.
 const specFile = "specrun.yaml"
 
-// optionalSpec finds the experiment file: file (-f), else ./specrun.yaml, else
-// the host entry's, else the practice host's own; nil when there is none. path
+// specUsage is the help of -f.
+const specUsage = "experiment `FILE` (default ./specrun.yaml, then the host's; --host lab has its own, whatever ./specrun.yaml says)"
+
+// optionalSpec finds the experiment file: file (-f), else for the practice host
+// its own, else ./specrun.yaml, else the host entry's; nil when there is none. path
 // is "" for the built-in one.
 func (a *app) optionalSpec(file string, host configs.Host) (spec *experiments.Spec, path string, err error) {
 	if file == "" && host.Kind != configs.Lab {
@@ -42,12 +45,18 @@ func (a *app) optionalSpec(file string, host configs.Host) (spec *experiments.Sp
 	return spec, file, err
 }
 
-// requiredSpec is optionalSpec for commands that cannot do without one.
+// requiredSpec is optionalSpec for commands that cannot do without one. It says so
+// when the practice host's own is used beside a ./specrun.yaml.
 func (a *app) requiredSpec(file string, host configs.Host) (*experiments.Spec, string, error) {
 	spec, path, err := a.optionalSpec(file, host)
 	if err == nil && spec == nil {
 		err = usagef("write a specrun.yaml (README.md has a complete one), give -f FILE, or set spec: for the host in hosts.yaml",
 			"no experiment file: neither -f, ./%s nor spec: of host %s", specFile, host.Name)
+	}
+	if err == nil && file == "" && host.Kind == configs.Lab {
+		if _, missing := os.Stat(specFile); missing == nil {
+			a.note("./%s is not read: the practice host has an experiment of its own; -f %s takes the file", specFile, specFile)
+		}
 	}
 	return spec, path, err
 }

@@ -30,7 +30,7 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) register(c *cobra.Command) {
-	c.Flags().StringVarP(&f.specFile, "file", "f", "", "experiment `FILE` (default ./specrun.yaml, then the host's)")
+	c.Flags().StringVarP(&f.specFile, "file", "f", "", specUsage)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each cell, change nothing")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "`N` launches per cell (default: the spec's)")
 	c.Flags().IntVar(&f.repeats, "repeats", 0, "`N` runs within one launch (default: the spec's)")

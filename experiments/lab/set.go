@@ -2,7 +2,9 @@ package lab
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,6 +47,37 @@ func SettingList() []Setting {
 		list = append(list, Setting{name, text, settingHelp[name]})
 	}
 	return list
+}
+
+// Changed lists the settings of the practice host in dir that are not the
+// defaults, as NAME=VALUE in the order of documentation; none where no settings
+// are kept yet.
+func Changed(dir string) ([]string, error) {
+	now, err := ReadSettings(layout(dir).settings())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := DefaultSettings()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	have, usual := reflect.ValueOf(now), reflect.ValueOf(defaults)
+	for i, name := range SettingNames() {
+		value := have.Field(i)
+		if value.Kind() == reflect.Slice && value.Len() == 0 && usual.Field(i).Len() == 0 || reflect.DeepEqual(value.Interface(), usual.Field(i).Interface()) {
+			continue
+		}
+		text, err := json.Marshal(value.Interface())
+		if err != nil {
+			return nil, fmt.Errorf("lab setting %s: %w", name, err)
+		}
+		out = append(out, name+"="+string(text))
+	}
+	return out, nil
 }
 
 var settingHelp = map[string]string{

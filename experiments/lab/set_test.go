@@ -2,6 +2,8 @@ package lab
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -45,6 +47,32 @@ func TestSettingList_DescribesEach(t *testing.T) {
 	for _, s := range list {
 		if s.Default == "" || s.Help == "" {
 			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// What is set can be seen, and defaults are not called changes.
+func TestChanged(t *testing.T) {
+	dir := t.TempDir()
+	if got, err := Changed(dir); err != nil || got != nil {
+		t.Errorf("nothing kept: %q, %v", got, err)
+	}
+	s, err := DefaultSettings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{nil, {"sync_cost_ms=4.25"}, {"acceptance=[0.5,0.25]", "sync_cost_ms=4.25"}} {
+		for _, set := range want {
+			name, value, _ := strings.Cut(set, "=")
+			if err := s.Set(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.write(layout(dir).settings()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Changed(dir); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
 }
