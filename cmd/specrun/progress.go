@@ -8,6 +8,7 @@ import (
 	"specrun/experiments"
 	"specrun/experiments/record"
 	"specrun/experiments/report"
+	"specrun/experiments/stats"
 )
 
 // announce prints a plan: the line every sweep begins with, and all of it for a
@@ -141,13 +142,16 @@ func resultText(r *record.Result) string {
 	}
 	var parts []string
 	for _, want := range []struct{ metric, name, format string }{
-		{"cycle_total", "TOTAL", "%.2f ms/cyc"}, {"accept_len", "accept length", "%.2f"}, {"output_throughput", "", "%.1f tok/s"},
+		{"cycle_total", "TOTAL", "%.2f ms/cyc"}, {"accept_len", "accept length", "%.3f"}, {"output_throughput", "", "%.1f tok/s"},
 	} {
-		for _, m := range r.Data.Metrics {
-			if m.Name == want.metric {
-				parts = append(parts, strings.TrimSpace(want.name+" "+fmt.Sprintf(want.format, m.Value)))
-				break
+		var found *record.Metric // of the source that the table takes
+		for i, m := range r.Data.Metrics {
+			if m.Name == want.metric && (found == nil || stats.NearerSource(m.Source, found.Source) < 0) {
+				found = &r.Data.Metrics[i]
 			}
+		}
+		if found != nil {
+			parts = append(parts, strings.TrimSpace(want.name+" "+fmt.Sprintf(want.format, found.Value)))
 		}
 	}
 	return strings.Join(parts, ", ")

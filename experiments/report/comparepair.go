@@ -52,6 +52,7 @@ func (c *Comparison) pair(p pair) *paired {
 	}
 	r.sources = commonSources(r.left, r.right)
 	r.rowA, r.rowB = c.A.row(p.a, r.positions, r.sources), c.B.row(p.b, r.positions, r.sources)
+	c.noteSource(r)
 	stepsA, stepsB := steps(p.a, c.A.runsOf(p.a), c.A.View.Data), steps(p.b, c.B.runsOf(p.b), c.B.View.Data)
 	r.shapesDiffer = stepsA != "" && stepsB != "" && stepsA != stepsB
 	hosts, hostsB := c.A.hosts(p.a), c.B.hosts(p.b)
@@ -82,6 +83,21 @@ func (c *Comparison) pair(p pair) *paired {
 		c.flag(f)
 	}
 	return r
+}
+
+// noteSource says by whom the accept length is compared, where a side alone shows
+// it by another.
+func (c *Comparison) noteSource(r *paired) {
+	used := r.rowA.sources[acceptLen]
+	if used == "" || used != r.rowB.sources[acceptLen] {
+		return
+	}
+	alone := [2]string{c.A.row(r.a, r.positions, nil).sources[acceptLen], c.B.row(r.b, r.positions, nil).sources[acceptLen]}
+	for i, letter := range []string{"a", "b"} {
+		if alone[i] != used {
+			c.note("accept len: by %s, which both sides have; %s alone has it by %s too", sourceText(used), letter, sourceText(alone[i]))
+		}
+	}
 }
 
 // done are the runs of a cell that have numbers.

@@ -178,6 +178,9 @@ func TestCompare_SourcesAreNotMixed(t *testing.T) {
 	if l := lineOf(t, c, "steps=1", "accept_len"); *l.A.Median != 9.99 || *l.Ratio != 1 || len(c.Flags) > 0 {
 		t.Errorf("%v / %v, ratio %v; flags %q", *l.A.Median, *l.B.Median, *l.Ratio, c.Flags)
 	}
+	if want := "accept len: by the server's log, which both sides have; a alone has it by the profiler too"; !slices.Contains(c.Notes, want) {
+		t.Errorf("no %q in %q", want, c.Notes)
+	}
 	drop(a, "server_log")
 	c = mustCompare(t, a, b, CompareOptions{})
 	if l := lineOf(t, c, "steps=1", "accept_len"); l.Note == "" || !slices.Contains(c.Flags, "accept len of a and of b come from other sources") {

@@ -108,6 +108,9 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if text := s.ranksNote(); s.options.All && text != "" {
 		note("%s", text)
 	}
+	if text := s.mixedNote(); text != "" {
+		note("%s", text)
+	}
 	for _, text := range s.remarks {
 		note("%s", text)
 	}

@@ -21,8 +21,9 @@ func (row *CellRow) fill(runs []record.Run, slotOf map[string]record.Slot, data 
 	row.Metrics = map[string]MetricValue{}
 	row.launches = map[string][]stats.Launch{}
 	row.nests = map[string][]stats.Nest{}
+	row.sources = map[string]string{}
 	for name, m := range stats.CellMetrics(doneRuns(runs, slotOf, data)) {
-		row.nests[name], row.launches[name] = m.Nests, m.Launches()
+		row.nests[name], row.launches[name], row.sources[name] = m.Nests, m.Launches(), m.Source
 		row.Metrics[name] = metricValue(m.Unit, stats.Summarize(valuesOf(row.launches[name])))
 	}
 }

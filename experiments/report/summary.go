@@ -38,15 +38,16 @@ type Summary struct {
 	data      map[string]record.RunData
 	positions stats.Positions // that the ranked cells and their baselines have in common
 
-	failed   []failure
-	labels   []labelNote
-	checks   []checkNote
-	remarks  []string // about the comparison as a whole
-	tooFew   []string // why a ? is unknown
-	contrary []string // rows that are ahead of the baseline by medians and behind by means, or the reverse
-	holm     int      // comparisons in vs baseline that were judged together
-	planned  int      // runs
-	ranked   int      // cells
+	failed      []failure
+	labels      []labelNote
+	checks      []checkNote
+	remarks     []string // about the comparison as a whole
+	tooFew      []string // why a ? is unknown
+	mixedSource string   // the metric whose rows have no source in common, "" = none
+	contrary    []string // rows that are ahead of the baseline by medians and behind by means, or the reverse
+	holm        int      // comparisons in vs baseline that were judged together
+	planned     int      // runs
+	ranked      int      // cells
 
 	mayQuote map[int]bool // ords of the cells that are measured again for quoting if they are best
 }
@@ -79,6 +80,7 @@ type CellRow struct {
 	name     string
 	launches map[string][]stats.Launch // by metric
 	nests    map[string][]stats.Nest   // by metric: the runs of each launch
+	sources  map[string]string         // by metric: who measured it
 	equal    *CellRow                  // over the positions that all ranked cells have; nil: the row itself
 	fromBest stats.Comparison          // the best row over this one
 
@@ -148,10 +150,11 @@ func Summarize(v record.SweepView, o Options) *Summary {
 		cell := s.slotOf[r.SlotID].CellID
 		s.runs[cell] = append(s.runs[cell], r)
 	}
+	s.oneSource(acceptLen, v.Cells)
 	varying := VaryingParams(v.Cells)
 	for _, c := range v.Cells {
 		row := CellRow{Params: c.Params, Baseline: c.Baseline, cell: c, name: CellName(c, varying)}
-		row.fill(s.runs[c.ID], s.slotOf, v.Data)
+		row.fill(s.runs[c.ID], s.slotOf, s.data)
 		if row.Params == nil {
 			row.Params = record.Params{}
 		}
