@@ -38,3 +38,20 @@ func TestHead_NamesWhatIsPinned(t *testing.T) {
 		t.Errorf("pinned %v", got)
 	}
 }
+
+// What was counted is exact; what was measured has an interval.
+func TestCells_CountsHaveNoInterval(t *testing.T) {
+	v := newBuilder(2, 3, "interleave").rounds(3).v
+	for id, d := range v.Data {
+		d.Metrics = append(d.Metrics, record.Metric{Name: "completed", Unit: "requests", Value: 16, N: 1, Source: "client"})
+		v.Data[id] = d
+	}
+	for _, row := range Summarize(v, Options{}).Cells {
+		if m := row.Metrics["completed"]; m.N != 3 || m.Median != 16 || m.Lo != nil || m.Hi != nil || m.Interval != nil {
+			t.Errorf("%s: completed %+v", row.name, m)
+		}
+		if m := row.Metrics["output_throughput"]; m.Lo == nil {
+			t.Errorf("%s: output_throughput has no interval", row.name)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"specrun/experiments/record"
 	"specrun/experiments/stats"
 )
@@ -24,9 +26,17 @@ func (row *CellRow) fill(runs []record.Run, slotOf map[string]record.Slot, data 
 	row.sources = map[string]string{}
 	for name, m := range stats.CellMetrics(doneRuns(runs, slotOf, data)) {
 		row.nests[name], row.launches[name], row.sources[name] = m.Nests, m.Launches(), m.Source
-		row.Metrics[name] = metricValue(m.Unit, stats.Summarize(valuesOf(row.launches[name])))
+		summary := stats.Summarize(valuesOf(row.launches[name]))
+		if slices.Contains(exact[:], name) {
+			summary.Interval, summary.Rank = nil, nil
+		}
+		row.Metrics[name] = metricValue(m.Unit, summary)
 	}
 }
+
+// exact are the metrics that were counted, not measured: an interval would doubt
+// what is exact.
+var exact = [...]string{"completed", "failed", "total_input_tokens", "total_output_tokens"}
 
 // doneRuns are the runs that have numbers.
 func doneRuns(runs []record.Run, slotOf map[string]record.Slot, data map[string]record.RunData) []stats.CellRun {
