@@ -105,10 +105,15 @@ func (d Diff) write(out *strings.Builder, all bool) {
 		}
 	}
 	for _, partial := range []struct {
-		letter string
-		facts  int
-	}{{"a", d.PartialA}, {"b", d.PartialB}} {
-		if partial.facts > 0 {
+		letter   string
+		facts    int
+		imported bool
+	}{{"a", d.PartialA, d.ImportedA}, {"b", d.PartialB, d.ImportedB}} {
+		switch {
+		case partial.facts == 0:
+		case partial.imported:
+			fmt.Fprintf(out, "%s is imported: of %s its logs say nothing, so not compared\n", partial.letter, plural(partial.facts, "fact"))
+		default:
 			fmt.Fprintf(out, "no run of %s is done: %s not known of its failed runs, so not compared\n", partial.letter, plural(partial.facts, "fact"))
 		}
 	}

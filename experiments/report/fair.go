@@ -27,7 +27,9 @@ func (s *Summary) others(best *CellRow, order []int) string {
 			rows = append(rows, row)
 		}
 	}
-	near := func(row *CellRow) bool { return row.Baseline || row == &s.Cells[order[min(1, len(order)-1)]] || !holds(row.fromBest.Separable) }
+	near := func(row *CellRow) bool {
+		return row.Baseline || row == &s.Cells[order[min(1, len(order)-1)]] || !holds(row.fromBest.Separable)
+	}
 	said := func(labels []string, counts func(*CellRow) bool) string {
 		var parts []string
 		for _, label := range labels {

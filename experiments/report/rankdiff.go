@@ -33,7 +33,9 @@ type Diff struct {
 	Facts   int // of the reference
 	// PartialA and PartialB count the facts that only the other side has where this
 	// one has failed runs alone: how far those came decides what is known of them.
-	PartialA, PartialB int
+	// So it is with an imported side, of which its log decides.
+	PartialA, PartialB   int
+	ImportedA, ImportedB bool
 	// Varying are facts of code that vary between the runs of a cell, on both sides
 	// alike, so that they are no difference: in words.
 	Varying []string
@@ -61,9 +63,11 @@ func explain(cells []cellRuns) Diff {
 	}
 	ds, unknown := compareFacts(a, b)
 	out := Diff{Unknown: unknown, Facts: len(sideFacts(a))}
-	if cells[0].partialA || cells[0].partialB { // then there is one
+	out.ImportedA, out.ImportedB = imported(a), imported(b)
+	partialA, partialB := cells[0].partialA || out.ImportedA, cells[0].partialB || out.ImportedB // with failed runs there is one cell
+	if partialA || partialB {
 		ds = slices.DeleteFunc(ds, func(d *difference) bool {
-			unknownA, unknownB := cells[0].partialA && unsaid(&d.a), cells[0].partialB && unsaid(&d.b)
+			unknownA, unknownB := partialA && unsaid(&d.a), partialB && unsaid(&d.b)
 			if unknownA {
 				out.PartialA++
 			}
@@ -110,8 +114,16 @@ func explain(cells []cellRuns) Diff {
 	return out
 }
 
-// unsaid takes absence out of the values of failed runs, which does not say more
-// than that they came no further; true when nothing else was there.
+// imported says that all runs of a side were imported: its logs tell some facts and
+// are silent of others.
+func imported(runs []record.RunData) bool {
+	return len(runs) > 0 && !slices.ContainsFunc(runs, func(d record.RunData) bool {
+		return !slices.ContainsFunc(d.Labels, func(l record.Label) bool { return l.Name == "imported" })
+	})
+}
+
+// unsaid takes absence out of the values of failed or imported runs, which does not say
+// more than that they came no further, or that the log has no word of it; true when nothing else was there.
 func unsaid(values *[]string) bool {
 	*values = slices.DeleteFunc(slices.Clone(*values), func(v string) bool { return v == absent })
 	return len(*values) == 0
