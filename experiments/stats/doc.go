@@ -13,7 +13,8 @@
 //	3-5     t on logs of the values ("t-log")           t on logs
 //	6 up    t-log, and the rank-based one beside it     t on logs, and a test on ranks beside it
 //
-// Comparisons are on logarithms, because effects are ratios. Two cells whose
+// A ratio is of the medians, as cells are shown and ranked by; whether it is more
+// than noise is judged by means. These are of logarithms, because effects are ratios. Two cells whose
 // rounds were interleaved are compared round by round, which takes out what
 // drifts from round to round; others by Welch's test. Each comparison has a P
 // value and its minimum detectable effect, the true effect that it finds Power of
