@@ -117,7 +117,9 @@ func Probe(v record.SweepView, noise *stats.Noise) (ProbeLine, error) {
 	}
 	c := stats.CompareWith(b.tpot, a.tpot, stats.Options{Interleaved: true, Noise: noise})
 	l.Pairs = len(pairs(b.tpot, a.tpot))
-	l.Ratio, l.Lo, l.Hi, l.P, l.MinEffect = finite(c.Ratio), finite(c.Lo), finite(c.Hi), finite(c.P), finite(c.MinEffect)
+	// The patch is the only thing between the launches of a pair, so the pairs
+	// decide, not the medians beside each other: the interval is of this ratio.
+	l.Ratio, l.Lo, l.Hi, l.P, l.MinEffect = finite(c.Mean), finite(c.Lo), finite(c.Hi), finite(c.P), finite(c.MinEffect)
 	l.TPOTWith, l.TPOTWithout = middle(b.tpot), middle(a.tpot)
 	l.Verdict = verdictOf(c)
 	if accept, _, ok := b.pick("accept_len", "per_request", "server_log", "profiler"); ok {
@@ -240,7 +242,7 @@ func verdictOf(c stats.Comparison) string {
 		return Unclear
 	case c.Lo >= 1-probeTolerance && c.Hi <= 1+probeTolerance: // never with NaN
 		return Negligible
-	case *c.Separable && math.Abs(c.Ratio-1) > probeTolerance:
+	case *c.Separable && math.Abs(c.Mean-1) > probeTolerance:
 		return Distorts
 	}
 	return Unclear
