@@ -162,7 +162,12 @@ $(socket_pids "$l_inodes" /proc/[0-9]*/fd)"
 		esac
 	done
 	printf '%s\n' "$l_sockets" | while read -r l_inode l_uid l_addr; do
-		l_pid=$(printf '%s\n' "$l_pids" | awk -v i="$l_inode" '$1 == i { print $2; exit }')
+		# Between fork and exec a child has its parent's sockets: who has it still?
+		l_pid=
+		for l_seen in $(printf '%s\n' "$l_pids" | awk -v i="$l_inode" '$1 == i && !was[$2]++ { print $2 }'); do
+			l_pid=$l_seen
+			[ -z "$(socket_pids "$l_inode" "/proc/$l_seen/fd")" ] || break
+		done
 		if [ -n "$l_pid" ]; then l_cmd=$(command_of "$l_pid"); else l_pid=0 l_cmd='?'; fi
 		printf 'listener %s %s %s %s %s %s\n' "$l_addr" "$l_inode" "$l_uid" "$(user_of "$l_uid")" "$l_pid" "$l_cmd"
 	done
