@@ -38,7 +38,7 @@ test: prereqs
 
 # A program built with -race sleeps a second when it ends, a test binary too.
 unit:
-	GORACE=atexit_sleep_ms=10 $(GO) test -race -shuffle=on $(PACKAGES)
+	GORACE=atexit_sleep_ms=10 $(GO) test -race -shuffle=on -ldflags='-s -w' $(PACKAGES)
 
 integration: quick
 	$(GO) test -tags integration -count=1 -p 2 -timeout 20m $(PACKAGES)

@@ -1,3 +1,5 @@
+//go:build integration || soak
+
 package experiments
 
 import (
