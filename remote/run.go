@@ -117,7 +117,7 @@ type execution struct {
 	p         process
 	out, errs *frame
 	stderr    *capped
-	sent      atomic.Bool   // the host has the whole script
+	sent      atomic.Bool   // the host may have the whole script
 	drained   chan struct{} // closed when both streams have ended
 }
 
@@ -128,10 +128,16 @@ func (h *Host) follow(p process, marker, text string, input io.Reader, sink io.W
 	x.out, x.errs = newFrame(marker, sink), newFrame(marker, x.stderr)
 	h.spawn(func() {
 		defer p.Close()
-		if _, err := io.WriteString(p, text); err != nil {
+		// The script runs as soon as its last byte is there, and may have ended
+		// before this goroutine goes on: from just before that byte on it may run.
+		last := len(text) - 1
+		if _, err := io.WriteString(p, text[:last]); err != nil {
 			return
 		}
 		x.sent.Store(true)
+		if _, err := io.WriteString(p, text[last:]); err != nil {
+			return
+		}
 		if input != nil {
 			// A script may end before it has read all; its status tells more
 			// than this error.
