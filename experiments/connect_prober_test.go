@@ -29,7 +29,7 @@ func newProbeSite(t *testing.T) *probeSite {
 	t.Helper()
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // which may stand behind a script
 	if err != nil {
-		t.Skip("no python3 here")
+		t.Fatalf("python3: %v: make prereqs installs it", err)
 	}
 	s := &probeSite{t: t, home: t.TempDir(), python: strings.TrimSpace(string(out))}
 	s.extra = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home}
@@ -186,7 +186,7 @@ func TestProber_AFileThatAPatchOfOursChangedCountsAsBefore(t *testing.T) {
 
 func TestProber_EditableEngine(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("no git here")
+		t.Fatalf("%v: make prereqs installs it", err)
 	}
 	s := newProbeSite(t)
 	for name, text := range engineFiles {

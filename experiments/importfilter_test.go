@@ -185,7 +185,7 @@ func FuzzImportFilter(f *testing.F) {
 	b := newFilterBench(f)
 	f.Fuzz(func(t *testing.T, how []byte) {
 		if len(how) < 3 || len(how) > 4096 {
-			t.Skip()
+			return // names no samples, or mixes more than a test should
 		}
 		log := mix(all[names[int(how[0])%len(names)]], all[names[int(how[1])%len(names)]], how[2:])
 		sameReading(t, log, b.rows(t, log, 64+64*int(how[2])))

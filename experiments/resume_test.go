@@ -144,9 +144,10 @@ func (r *rig) at(step string, kind record.EventKind) {
 	}
 }
 
-func TestResume_AdoptsAServerAndABenchmarkThatStillRun(t *testing.T) {
-	r := newRig(t)
-	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
+// dieOnceTheBenchRuns executes a plan of one cell: the worker was started, and
+// the controller dies right after.
+func (r *rig) dieOnceTheBenchRuns(t *testing.T, p *Plan) {
+	t.Helper()
 	r.hook = func(b Boundary, e record.Event) {
 		if b == AfterEvent && e.Step == stepBench && e.Kind == record.EventIntent {
 			// The worker was started, and the controller dies right after.
@@ -160,6 +161,12 @@ func TestResume_AdoptsAServerAndABenchmarkThatStillRun(t *testing.T) {
 	}
 	r.execute(p)
 	r.hook = nil
+}
+
+func TestResume_AdoptsAServerAndABenchmarkThatStillRun(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
+	r.dieOnceTheBenchRuns(t, p)
 	sum, err, _ := r.resume(ResumeOptions{})
 	if err != nil || sum.Done != 1 || r.w.starts != 1 || len(r.w.benches) != 2 {
 		t.Fatalf("%+v, %v: %d starts, %d benchmarks", sum, err, r.w.starts, len(r.w.benches))
@@ -301,18 +308,7 @@ func TestResume_TheSlowerOfTwoIsToldWhoWasFaster(t *testing.T) {
 func TestResume_AnAdoptedRunEndsWithItsLaunch(t *testing.T) {
 	r := newRig(t)
 	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
-	r.hook = func(b Boundary, e record.Event) {
-		if b == AfterEvent && e.Step == stepBench && e.Kind == record.EventIntent {
-			l := r.view().Launches[0]
-			err := fakeBenches{r.w}.Start(context.Background(), BenchJob{Launch: l.ID, Dir: e.RunID, Model: "model", BaseURL: "http://x", LogPath: "/l", Plan: p.Cells[0].Bench})
-			if err != nil {
-				t.Error(err)
-			}
-			panic(killed{})
-		}
-	}
-	r.execute(p)
-	r.hook = nil
+	r.dieOnceTheBenchRuns(t, p)
 	r.w.patches = nil // by hand, meanwhile
 	r.w.patchErr = func(set []PatchRef) error {
 		if len(set) > 0 {

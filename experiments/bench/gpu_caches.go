@@ -84,7 +84,7 @@ func lookAtCache(path, until string, enough func(files int) bool) CacheState {
 	}
 	var s CacheState
 	// What cannot be read is left out: it is so before and after.
-	_ = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
@@ -109,6 +109,9 @@ func lookAtCache(path, until string, enough func(files int) bool) CacheState {
 		}
 		return nil
 	})
+	if err != nil {
+		return CacheState{Cut: true} // what is there is not known
+	}
 	return s
 }
 

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,14 +164,29 @@ func TestWatch_NeighboursAreWhoIsNotOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := "1, " + uuid0 + ", 512, /opt/py, with, commas"
+	// A stranger has a session of its own and is no descendant of ours.
+	out, err := exec.Command("sh", "-c", "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	})
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := strconv.Itoa(pid) + ", " + uuid0 + ", 512, /opt/py, with, commas"
 	fakeSMI(t, map[string]string{"gpu": card0, "gpu1": strings.ReplaceAll(strings.Replace(card0, "index 0", "index 1", 1), uuid0, uuid1),
 		"apps": strconv.Itoa(self) + ", " + uuid0 + ", 130000, sglang::scheduler\n" + stranger + "\n4194999, " + uuid0 + ", 10, of another pid namespace\n"})
-	if session == 1 {
-		t.Skip("process 1 leads our session: it cannot be a stranger")
-	}
 	r := watchUntil(t, &Watch{Session: session}, 4)
-	if len(r.Neighbours) != 1 || r.Neighbours[0].PID != 1 || r.Neighbours[0].Name != "/opt/py, with, commas" || r.Neighbours[0].MiB != 512 || r.Neighbours[0].User != "root" {
+	if len(r.Neighbours) != 1 || r.Neighbours[0].PID != pid || r.Neighbours[0].Name != "/opt/py, with, commas" || r.Neighbours[0].MiB != 512 || r.Neighbours[0].User != me.Username {
 		t.Errorf("neighbours %+v", r.Neighbours)
 	}
 	if !r.UsersRead {
@@ -179,7 +197,7 @@ func TestWatch_NeighboursAreWhoIsNotOfTheServer(t *testing.T) {
 			t.Fatalf("sample of a card that the server does not use: %+v", s)
 		}
 	}
-	if got := r.Neighbours[0].String(); got != "root's /opt/py, with, commas, 512 MiB (pid 1)" {
+	if got := r.Neighbours[0].String(); got != me.Username+"'s /opt/py, with, commas, 512 MiB (pid "+strconv.Itoa(pid)+")" {
 		t.Error(got)
 	}
 	// Asked for by the spec, whoever uses it.
@@ -338,7 +356,11 @@ func TestCaches_LooksThatWereCutAreComparedAsFarAsBothSaw(t *testing.T) {
 	}
 
 	before := lookAtCache(dir, "", after(4)) // until b/k
-	for name, want := range map[string]bool{"c/new": false, "a/new": true} {
+	for _, c := range []struct { // in this order: what was made stays
+		name string
+		want bool
+	}{{"c/new", false}, {"a/new", true}} {
+		name, want := c.name, c.want
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
