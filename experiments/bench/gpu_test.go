@@ -356,7 +356,7 @@ func TestCaches_LooksThatWereCutAreComparedAsFarAsBothSaw(t *testing.T) {
 	}
 
 	before := lookAtCache(dir, "", after(4)) // until b/k
-	for _, c := range []struct { // in this order: what was made stays
+	for _, c := range []struct {             // in this order: what was made stays
 		name string
 		want bool
 	}{{"c/new", false}, {"a/new", true}} {
