@@ -157,13 +157,9 @@ func TestWatch_AHangingDriverDelaysNothing(t *testing.T) {
 }
 
 func TestWatch_NeighboursAreWhoIsNotOfTheServer(t *testing.T) {
-	// This process is the server: its session is taken for the server's.
+	// This process is the server. Its session would be 0 where who began it is
+	// outside of this PID namespace.
 	self := os.Getpid()
-	sid := statFields("/proc", self)[3]
-	session, err := strconv.Atoi(sid)
-	if err != nil {
-		t.Fatal(err)
-	}
 	// A stranger has a session of its own and is no descendant of ours.
 	out, err := exec.Command("sh", "-c", "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!").Output()
 	if err != nil {
@@ -185,7 +181,7 @@ func TestWatch_NeighboursAreWhoIsNotOfTheServer(t *testing.T) {
 	stranger := strconv.Itoa(pid) + ", " + uuid0 + ", 512, /opt/py, with, commas"
 	fakeSMI(t, map[string]string{"gpu": card0, "gpu1": strings.ReplaceAll(strings.Replace(card0, "index 0", "index 1", 1), uuid0, uuid1),
 		"apps": strconv.Itoa(self) + ", " + uuid0 + ", 130000, sglang::scheduler\n" + stranger + "\n4194999, " + uuid0 + ", 10, of another pid namespace\n"})
-	r := watchUntil(t, &Watch{Session: session}, 4)
+	r := watchUntil(t, &Watch{Session: self}, 4)
 	if len(r.Neighbours) != 1 || r.Neighbours[0].PID != pid || r.Neighbours[0].Name != "/opt/py, with, commas" || r.Neighbours[0].MiB != 512 || r.Neighbours[0].User != me.Username {
 		t.Errorf("neighbours %+v", r.Neighbours)
 	}
@@ -201,7 +197,7 @@ func TestWatch_NeighboursAreWhoIsNotOfTheServer(t *testing.T) {
 		t.Error(got)
 	}
 	// Asked for by the spec, whoever uses it.
-	r = watchUntil(t, &Watch{Session: session, GPUs: []string{uuid1}}, 4)
+	r = watchUntil(t, &Watch{Session: self, GPUs: []string{uuid1}}, 4)
 	if len(r.GPU) == 0 || slices.ContainsFunc(r.GPU, func(s GPUSample) bool { return s.Index != 1 }) {
 		t.Errorf("samples %+v", r.GPU)
 	}
