@@ -262,7 +262,7 @@ func TestKillMatrix_Sample(t *testing.T) {
 	locks := strings.Count(shell(commitScripts[:2]...), "\n")
 	for _, sc := range scenes()[:3] {
 		lines := slices.DeleteFunc(traceScene(t, site(), sc), func(line int) bool { return line < locks })
-		for i := 5; i < len(lines); i += 74 {
+		for i := 5; i < len(lines); i += 148 {
 			killAt(t, site, sc, lines[i], i)
 		}
 	}

@@ -29,7 +29,7 @@ func TestHiding_FindsASecretOnEveryBorder(t *testing.T) {
 		readers := map[string]io.Reader{"whole": strings.NewReader(text), "by bytes": bySteps{strings.NewReader(text), tier.Size(61, 1)},
 			"with its end": iotest.DataErrReader(strings.NewReader(text))}
 		for k, kind := range slices.Sorted(maps.Keys(readers)) {
-			if (i+k)%tier.Every(3) != 0 {
+			if (i+k)%tier.Every(11) != 0 {
 				continue // each text and each kind, not every pair of them
 			}
 			from := readers[kind]
@@ -57,7 +57,7 @@ func (b bySteps) Read(p []byte) (int, error) { return b.r.Read(p[:min(len(p), b.
 
 func TestHiding_IsOfBoundedMemory(t *testing.T) {
 	for name, line := range map[string]string{"lines": strings.Repeat("Decode batch. #token: 12, gen throughput (token/s): 23.1\n", 1000), "one line": strings.Repeat("z", 60_000)} {
-		const times = 300
+		times := tier.Size(40, 300)
 		var parts []io.Reader
 		for range times {
 			parts = append(parts, strings.NewReader(line))

@@ -143,7 +143,7 @@ func TestImportFilter_RowsReadLikeTheLog(t *testing.T) {
 			for _, block := range []int{1 << 20, 700}[tier.Size(1, 0):] {
 				sameReading(t, log, b.rows(t, log, block))
 			}
-			if n%tier.Every(6) != 0 {
+			if n%tier.Every(17) != 0 {
 				return
 			}
 			padded := padding(log)

@@ -151,7 +151,7 @@ func TestResume_AfterAKillWhileThePortIsChanged(t *testing.T) {
 		return r, p, lived, *count
 	}
 	_, _, _, boundaries := run(0)
-	for n := 1; n <= boundaries; n += tier.Every(4) {
+	for n := 1; n <= boundaries; n += tier.Every(9) {
 		r, p, lived, _ := run(n)
 		if lived {
 			t.Fatalf("boundary %d was not reached", n)

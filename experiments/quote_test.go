@@ -90,7 +90,7 @@ func TestResume_QuotableAfterAKillAtEveryEventBoundary(t *testing.T) {
 	}
 	boundaries := *count
 	// The quote's launch is the last of four; what comes before is as in any sweep.
-	for n := boundaries * 7 / 10; n <= boundaries; n += tier.Every(4) {
+	for n := boundaries * 7 / 10; n <= boundaries; n += tier.Every(9) {
 		r := newRig(t)
 		p := r.quotePlan(1)
 		r.killAt(n)

@@ -51,7 +51,7 @@ func TestExecute_InterpretersOfOneCheckoutArePutBackTogether(t *testing.T) {
 }
 
 func TestResume_PutsBackWhatTheFirstControllerFound(t *testing.T) {
-	for n := 1; ; n += tier.Every(5) {
+	for n := 1; ; n += tier.Every(9) {
 		r := newRig(t)
 		r.w.engines = sharedEngine()
 		p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2", "python=/v/a,/v/b")

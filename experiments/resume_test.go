@@ -75,7 +75,7 @@ func TestResume_AfterAKillAtEveryEventBoundary(t *testing.T) {
 	if boundaries < 80 {
 		t.Fatalf("only %d boundaries", boundaries)
 	}
-	for n := 1; n <= boundaries; n += tier.Every(5) {
+	for n := 1; n <= boundaries; n += tier.Every(9) {
 		r := newRig(t)
 		r.w.patches = []PatchRef{{Name: "theirs", SHA256: "x"}}
 		p := r.killPlan()
@@ -101,7 +101,7 @@ func TestResume_AfterAKillAtEveryEventBoundary(t *testing.T) {
 }
 
 func TestResume_AfterKillsAtRandomBoundaries(t *testing.T) {
-	for seed := range uint64(tier.Size(6, 25)) {
+	for seed := range uint64(tier.Size(2, 25)) {
 		r := newRig(t)
 		rng := rand.New(rand.NewPCG(seed, 2))
 		r.w.ready = func(l server.Launch) error {

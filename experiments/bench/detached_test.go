@@ -48,6 +48,29 @@ func local(t *testing.T) *remote.Host {
 	return h
 }
 
+// runDir is a worker's folder. A worker that came too late may still write its
+// last line there when the test is over.
+func runDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "specrun-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			err := os.RemoveAll(dir)
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return filepath.Join(dir, "run")
+}
+
 func self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -139,7 +162,7 @@ func TestWorker_ManyStartsRunOne(t *testing.T) {
 		<-release
 		five(n, b, w)
 	})
-	h, dir := local(t), filepath.Join(t.TempDir(), "run")
+	h, dir := local(t), runDir(t)
 	j := job(f)
 	j.Requests = 1
 	var wg sync.WaitGroup
@@ -166,7 +189,7 @@ func TestWorker_StopEndsItAndNothingStartsAfterwards(t *testing.T) {
 		asked <- struct{}{}
 		<-w.r.Context().Done()
 	})
-	h, dir := local(t), filepath.Join(t.TempDir(), "run")
+	h, dir := local(t), runDir(t)
 	if err := bench.Start(ctx, h, self(t), dir, job(f)); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +221,7 @@ func TestWorker_KilledIsDeadNotDone(t *testing.T) {
 		asked <- struct{}{}
 		<-w.r.Context().Done()
 	})
-	h, dir := local(t), filepath.Join(t.TempDir(), "run")
+	h, dir := local(t), runDir(t)
 	if err := bench.Start(ctx, h, self(t), dir, job(f)); err != nil {
 		t.Fatal(err)
 	}
