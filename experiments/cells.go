@@ -131,7 +131,7 @@ func (b *cellBuilder) server(c combination, env cellEnv, off bool) (ServerConfig
 		cfg.Python = v.Text
 	}
 	cfg.Cwd = firstOf(s.Cwd, b.opts.Host.Cwd)
-	if cfg.Python == "" {
+	if cfg.Python == "" && (s.Engine != engineCommand || len(b.patchNames(c, off)) > 0) && s.Attach == nil {
 		return cfg, &SpecError{File: b.spec.File, Field: "server.python", Msg: "no interpreter is named",
 			Advice: "set server.python, or python: of the host " + b.opts.Host.Name + ", or --python"}
 	}
@@ -148,8 +148,56 @@ func (b *cellBuilder) server(c combination, env cellEnv, off bool) (ServerConfig
 	if cfg.Args, err = b.words(c, env, "server.args", s.Args); err != nil {
 		return cfg, err
 	}
+	if err := b.launch(c, env, &cfg); err != nil {
+		return cfg, err
+	}
 	cfg.Env, cfg.Secrets, err = b.environment(c, env, cfg.Patches)
 	return cfg, err
+}
+
+// engineCommand is the engine of which nothing is known but its command line.
+const engineCommand = "command"
+
+// launch computes how the server comes to be.
+func (b *cellBuilder) launch(c combination, env cellEnv, cfg *ServerConfig) error {
+	s := &b.spec.Server
+	if s.Launch != LaunchProcess {
+		cfg.Launch.Via = s.Launch
+	}
+	cfg.Launch.Container, cfg.Launch.Image = s.Container.Name, s.Container.Image
+	cfg.Launch.Unit, cfg.Launch.UserUnit = s.Unit.Name, s.Unit.User
+	cfg.Ready = ReadyConfig{Marker: s.Ready.Marker, URL: s.Ready.URL}
+	if s.Attach != nil {
+		cfg.Attach = &AttachConfig{URL: s.Attach.URL, PID: s.Attach.PID, Log: s.Attach.Log}
+	}
+	for _, w := range []struct {
+		name    string
+		entries []Entry
+		to      *[]string
+	}{
+		{"server.command", s.Command, &cfg.Command},
+		{"server.container.args", s.Container.Args, &cfg.Launch.RunArgs},
+		{"server.commands.start", s.Commands.Start, &cfg.Launch.Start},
+		{"server.commands.stop", s.Commands.Stop, &cfg.Launch.Stop},
+		{"server.commands.status", s.Commands.Status, &cfg.Launch.Status},
+	} {
+		var err error
+		if *w.to, err = b.words(c, env, w.name, w.entries); err != nil {
+			return err
+		}
+	}
+	return cfg.built(b.spec.File)
+}
+
+// built refuses what the executor cannot do.
+func (cfg *ServerConfig) built(file string) error {
+	switch {
+	case cfg.Launch.Via != "":
+		return &SpecError{File: file, Field: "server.launch", Msg: cfg.Launch.Via + " is not supported", Advice: "use launch: process"}
+	case cfg.Attach != nil:
+		return &SpecError{File: file, Field: "server.attach", Msg: "is not supported", Advice: "let specrun start the server"}
+	}
+	return nil
 }
 
 func firstOf(texts ...string) string {

@@ -56,6 +56,10 @@ type ServerConfig struct {
 	EnvFile  string            `json:"env_file,omitempty"`
 	LoginEnv bool              `json:"login_env,omitempty"`
 	Patches  []PatchRef        `json:"patches,omitempty"`
+	Launch   LaunchConfig      `json:"launch,omitzero"`
+	Attach   *AttachConfig     `json:"attach,omitempty"`
+	Command  []string          `json:"command,omitempty"` // of engine command
+	Ready    ReadyConfig       `json:"ready,omitzero"`
 }
 
 // Cell is one combination of values with all that it means.

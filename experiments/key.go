@@ -28,8 +28,11 @@ func cellKey(c Cell, engineVersion string) (string, error) {
 		Patches  []string          `json:"patches"`
 		Bench    BenchPlan         `json:"bench"`
 		Engine   string            `json:"engine_version"`
+		Launch   LaunchConfig      `json:"launch,omitzero"`
+		Attach   *AttachConfig     `json:"attach,omitempty"`
+		Command  []string          `json:"command,omitempty"`
 	}{c.argv, c.Server.Prefix, c.Server.Python, c.Server.HostEnv, c.Server.Env, sortedKeys(c.Server.Secrets), c.Server.EnvFile,
-		c.Server.LoginEnv, c.Server.GPUs, hashes, c.Bench, engineVersion})
+		c.Server.LoginEnv, c.Server.GPUs, hashes, c.Bench, engineVersion, c.Server.Launch, c.Server.Attach, c.Server.Command})
 	if err != nil {
 		return "", fmt.Errorf("cell key: %w", err)
 	}

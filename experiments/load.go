@@ -31,7 +31,7 @@ func LoadSpec(name string, src []byte) (*Spec, error) {
 	}
 	s := &Spec{File: name, Repeats: defaultRepeats, Rounds: defaultRounds, Order: OrderInterleave, After: AfterRestore,
 		Objective: defaultObjective, Limits: Limits{Run: defaultRunLimit},
-		Server: ServerSpec{Launch: "process", Ready: Ready{Timeout: defaultReadyTimeout, Stall: defaultReadyStall}}}
+		Server: ServerSpec{Launch: LaunchProcess, Ready: Ready{Timeout: defaultReadyTimeout, Stall: defaultReadyStall}}}
 	version := 0
 	seen := map[string]*yaml.Node{}
 	note := func(name string, f field) field {
@@ -98,9 +98,12 @@ func (d *decoder) server(n *yaml.Node, name string, s *ServerSpec) error {
 		"env":       func(n *yaml.Node, name string) error { return d.env(n, name, &s.Env) },
 		"env_file":  d.text(&s.EnvFile),
 		"login_env": d.boolean(&s.LoginEnv),
-		"ready": func(n *yaml.Node, name string) error {
-			return d.object(n, name, map[string]field{"timeout": d.duration(&s.Ready.Timeout), "stall": d.duration(&s.Ready.Stall)})
-		},
+		"ready":     func(n *yaml.Node, name string) error { return d.ready(n, name, &s.Ready) },
+		"container": func(n *yaml.Node, name string) error { return d.container(n, name, &s.Container) },
+		"unit":      func(n *yaml.Node, name string) error { return d.unit(n, name, &s.Unit) },
+		"commands":  func(n *yaml.Node, name string) error { return d.commands(n, name, &s.Commands) },
+		"attach":    func(n *yaml.Node, name string) error { return d.attach(n, name, &s.Attach) },
+		"command":   d.scalarList(&s.Command),
 	})
 	if err != nil {
 		return err
@@ -108,22 +111,7 @@ func (d *decoder) server(n *yaml.Node, name string, s *ServerSpec) error {
 	if s.Engine == "" {
 		return d.fail(n, join(name, "engine"), "for example engine: sglang", "is missing")
 	}
-	return nil
-}
-
-func (d *decoder) launch(to *string) field {
-	return func(n *yaml.Node, name string) error {
-		if n.Kind == yaml.MappingNode {
-			return d.fail(n, name, "use launch: process", "only process is supported so far, not attach")
-		}
-		if err := d.word(to, "process", "docker", "systemd", "command")(n, name); err != nil {
-			return err
-		}
-		if *to != "process" {
-			return d.fail(n, name, "use launch: process", "only process is supported so far, not %s", *to)
-		}
-		return nil
-	}
+	return d.launchParts(n, name, s)
 }
 
 func (d *decoder) gpus(n *yaml.Node, name string, to *[]int) error {

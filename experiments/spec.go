@@ -30,25 +30,33 @@ type Pos struct{ Line, Column int }
 
 // ServerSpec is the server block.
 type ServerSpec struct {
-	Engine   string
-	Launch   string // process
-	Python   string // "" = the host entry's
-	Cwd      string
-	GPUs     []int // nil = all
-	Port     int   // 0 = auto
-	Prefix   []Entry
-	Flags    []Flag
-	Args     []Entry
-	Env      []EnvVar
-	EnvFile  string
-	LoginEnv bool
-	Ready    Ready
+	Engine    string
+	Launch    string // one of the Launch constants
+	Container ContainerSpec
+	Unit      UnitSpec
+	Commands  CommandsSpec
+	Attach    *AttachSpec // nil: the server is started by specrun
+	Command   []Entry     // of engine command: the program and its arguments
+	Python    string      // "" = the host entry's
+	Cwd       string
+	GPUs      []int // nil = all
+	Port      int   // 0 = auto
+	Prefix    []Entry
+	Flags     []Flag
+	Args      []Entry
+	Env       []EnvVar
+	EnvFile   string
+	LoginEnv  bool
+	Ready     Ready
 }
 
 // Ready bounds the time a server takes to become ready.
 type Ready struct {
 	Timeout time.Duration // of the whole start
 	Stall   time.Duration // without any progress in the log
+	// How the server of engine command says that it serves.
+	Marker string
+	URL    string
 }
 
 // Flag is one server flag, named without its dashes.

@@ -33,7 +33,7 @@ func TestLoadSpec_ReadsTheDesignsExample(t *testing.T) {
 	if diff := cmp.Diff([]int{0, 1, 2, 3, 5}, s.Server.GPUs); diff != "" {
 		t.Error(diff)
 	}
-	if s.Server.Ready != (Ready{time.Hour, 20 * time.Minute}) || s.Limits.Run != time.Hour {
+	if s.Server.Ready != (Ready{Timeout: time.Hour, Stall: 20 * time.Minute}) || s.Limits.Run != time.Hour {
 		t.Errorf("durations: %+v %+v", s.Server.Ready, s.Limits)
 	}
 	steps, _ := s.param("steps")
@@ -108,8 +108,12 @@ func TestLoadSpec_SaysWhereAndWhat(t *testing.T) {
 		"missing engine":     {head + "server:\n  flags: {}\n", "s.yaml:4:3: server.engine:", "missing", ""},
 		"missing name":       {"version: 1\n" + server, "s.yaml:1:1: name:", "missing", ""},
 		"newer version":      {"version: 2\nname: n\n" + server, "s.yaml:1:10: version:", "from 1 to 1", ""},
-		"launch docker":      {head + "server: {engine: sglang, launch: docker}\n", "s.yaml:3:34: server.launch:", "only process", "launch: process"},
-		"attach":             {head + "server: {engine: sglang, launch: {attach: {url: x}}}\n", "s.yaml:3:34: server.launch:", "not attach", ""},
+		"launch docker":      {head + "server: {engine: sglang, launch: docker}\n", "s.yaml:3:9: server.container:", "is missing", "container: NAME"},
+		"unit for process":   {head + "server: {engine: sglang, unit: a.service}\n", "s.yaml:3:9: server.unit:", "does not belong to launch: process", ""},
+		"name and image":     {head + "server: {engine: sglang, launch: docker, container: {name: a, image: b}}\n", "s.yaml:3:53: server.container:", "either name or image", ""},
+		"attach":             {head + "server: {engine: sglang, attach: {url: x}}\n", "s.yaml:3:34: server.attach.url:", "no address", "http://"},
+		"attach with flags":  {head + "server: {engine: sglang, attach: {url: \"http://h:1\"}, flags: {a: 1}}\n", "s.yaml:3:9: server.attach:", "flags", ""},
+		"ready marker":       {head + "server: {engine: sglang, ready: {marker: \"a(\"}}\n", "s.yaml:3:42: server.ready.marker:", "missing closing", "RE2"},
 		"after best":         {head + server + "after: best\n", "s.yaml:4:8: after:", "not built", "restore, stop or keep"},
 		"unknown param":      {head + "server:\n  engine: sglang\n  flags: {a: \"x${steps + stpes}\"}\nparams: {steps: {default: 1}}\n", "s.yaml:5:26: server.flags.a:", "unknown param stpes", "did you mean steps?"},
 		"broken expression":  {head + "server:\n  engine: sglang\n  flags: {a: \"${1 +}\"}\n", "s.yaml:5:", "", ""},

@@ -32,6 +32,14 @@ func (s *Spec) MarshalJSON() ([]byte, error) {
 
 func (s *ServerSpec) json() object {
 	o := object{{"engine", s.Engine}, {"launch", s.Launch}}
+	o = o.add("container", s.Container.json(), s.Container.Name != "" || s.Container.Image != "")
+	o = o.add("unit", object{{"name", s.Unit.Name}, {"user", s.Unit.User}}, s.Unit.Name != "")
+	o = o.add("commands", object{}.add("start", entriesJSON(s.Commands.Start), true).add("stop", entriesJSON(s.Commands.Stop), len(s.Commands.Stop) > 0).
+		add("status", entriesJSON(s.Commands.Status), len(s.Commands.Status) > 0), len(s.Commands.Start) > 0)
+	if s.Attach != nil {
+		o = append(o, member{"attach", object{{"url", s.Attach.URL}}.add("pid", s.Attach.PID, s.Attach.PID > 0).add("log", s.Attach.Log, s.Attach.Log != "")})
+	}
+	o = o.add("command", entriesJSON(s.Command), len(s.Command) > 0)
 	o = o.add("python", s.Python, s.Python != "")
 	o = o.add("cwd", s.Cwd, s.Cwd != "")
 	o = o.add("gpus", s.GPUs, len(s.GPUs) > 0)
@@ -50,7 +58,15 @@ func (s *ServerSpec) json() object {
 	o = o.add("env", env, len(env) > 0)
 	o = o.add("env_file", s.EnvFile, s.EnvFile != "")
 	o = o.add("login_env", s.LoginEnv, s.LoginEnv)
-	return append(o, member{"ready", object{{"timeout", s.Ready.Timeout.String()}, {"stall", s.Ready.Stall.String()}}})
+	return append(o, member{"ready", object{{"timeout", s.Ready.Timeout.String()}, {"stall", s.Ready.Stall.String()}}.
+		add("marker", s.Ready.Marker, s.Ready.Marker != "").add("url", s.Ready.URL, s.Ready.URL != "")})
+}
+
+func (c ContainerSpec) json() object {
+	if c.Name != "" {
+		return object{{"name", c.Name}}
+	}
+	return object{{"image", c.Image}}.add("args", entriesJSON(c.Args), len(c.Args) > 0)
 }
 
 func (o object) add(name string, value any, present bool) object {
