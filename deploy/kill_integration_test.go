@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"testing"
 
+	"specrun/internal/tier"
 	"specrun/remote/remotetest"
 )
 
 // TestKillMatrix_EveryCommandOnARealSSHD kills the shipped scripts after each
-// of their commands.
+// of their commands; before the soak, after every second.
 func TestKillMatrix_EveryCommandOnARealSSHD(t *testing.T) {
 	t.Parallel()
 	on := sshdSites(t)
@@ -26,7 +27,7 @@ func TestKillMatrix_EveryCommandOnARealSSHD(t *testing.T) {
 		t.Run(strconv.Itoa(w), func(t *testing.T) {
 			t.Parallel()
 			on := sshdSites(t)
-			for i := w; i < len(points); i += workers {
+			for i := w; i < len(points); i += workers * tier.Stride(2) {
 				killAt(t, on, points[i].scene, points[i].line, i)
 			}
 		})
