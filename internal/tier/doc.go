@@ -21,3 +21,12 @@ func Size(sample, full int) int {
 	}
 	return sample
 }
+
+// Stride is the distance between the points of a product that only the soak
+// takes whole: 1 there, and n in the tiers before.
+func Stride(n int) int {
+	if soak {
+		return 1
+	}
+	return n
+}

@@ -2,5 +2,5 @@
 
 package tier
 
-// soak says that this is the tier that has all the time there is.
+// soak says that this tier has all the time there is.
 const soak = true
