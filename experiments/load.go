@@ -99,6 +99,7 @@ func (d *decoder) server(n *yaml.Node, name string, s *ServerSpec) error {
 		"env_file":  d.text(&s.EnvFile),
 		"login_env": d.boolean(&s.LoginEnv),
 		"ready":     func(n *yaml.Node, name string) error { return d.ready(n, name, &s.Ready) },
+		"stop":      func(n *yaml.Node, name string) error { return d.stop(n, name, &s.StopGrace) },
 		"container": func(n *yaml.Node, name string) error { return d.container(n, name, &s.Container) },
 		"unit":      func(n *yaml.Node, name string) error { return d.unit(n, name, &s.Unit) },
 		"commands":  func(n *yaml.Node, name string) error { return d.commands(n, name, &s.Commands) },

@@ -3,6 +3,7 @@ package experiments
 import (
 	"net/url"
 	"regexp"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -64,6 +65,22 @@ func (d *decoder) ready(n *yaml.Node, name string, to *Ready) error {
 			}
 			return nil
 		}})
+}
+
+// maxGrace bounds how long a stop may wait: behind it stands a host that nobody
+// uses.
+const maxGrace = 30 * time.Minute
+
+func (d *decoder) stop(n *yaml.Node, name string, grace *time.Duration) error {
+	return d.object(n, name, map[string]field{"grace": func(n *yaml.Node, name string) error {
+		if err := d.duration(grace)(n, name); err != nil {
+			return err
+		}
+		if *grace > maxGrace {
+			return d.fail(n, name, "it is the time a server gets to end its requests before it is killed", "%v is more than %v", *grace, maxGrace)
+		}
+		return nil
+	}})
 }
 
 // launchParts makes sure that what is said of a launcher fits the launcher.

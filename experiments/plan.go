@@ -24,6 +24,7 @@ type Plan struct {
 	After     After           `json:"after"`
 	RunLimit  Duration        `json:"run_limit"` // of one run
 	Ready     PlanReady       `json:"ready"`
+	StopGrace Duration        `json:"stop_grace,omitempty"` // see ServerSpec
 	Cells     []Cell          `json:"cells"`
 	Quotes    []Quote         `json:"quotes,omitempty"` // one of them follows the launches, see Quote
 	Dropped   []Dropped       `json:"dropped,omitempty"`
@@ -92,7 +93,7 @@ func NewPlan(e *Experiment) (*Plan, error) {
 	spec = hide.json(spec) // nothing starts a server from it
 	p := &Plan{Schema: 1, Name: s.Name, Kind: e.Kind, Host: e.Host, Objective: s.Objective, Rounds: e.Rounds, Repeats: e.Repeats,
 		Order: s.Order, After: s.After, RunLimit: Duration(s.Limits.Run),
-		Ready: PlanReady{Duration(s.Server.Ready.Timeout), Duration(s.Server.Ready.Stall)},
+		Ready: PlanReady{Duration(s.Server.Ready.Timeout), Duration(s.Server.Ready.Stall)}, StopGrace: Duration(s.Server.StopGrace),
 		Cells: e.Cells, Quotes: e.Quotes, Dropped: e.Dropped, Merged: e.Merged, Spec: spec}
 	if e.Kind == KindAA || e.Kind == KindProbe {
 		p.Order = OrderInterleave // what they compare must alternate

@@ -48,12 +48,15 @@ type ServerSpec struct {
 	EnvFile   string
 	LoginEnv  bool
 	Ready     Ready
+	// StopGrace is the time between SIGTERM and SIGKILL; 0 = the default of package
+	// server.
+	StopGrace time.Duration
 }
 
 // Ready bounds the time a server takes to become ready.
 type Ready struct {
 	Timeout time.Duration // of the whole start
-	Stall   time.Duration // without any progress in the log
+	Stall   time.Duration // without any sign of progress
 	// How the server of engine command says that it serves.
 	Marker string
 	URL    string

@@ -58,6 +58,7 @@ func (s *ServerSpec) json() object {
 	o = o.add("env", env, len(env) > 0)
 	o = o.add("env_file", s.EnvFile, s.EnvFile != "")
 	o = o.add("login_env", s.LoginEnv, s.LoginEnv)
+	o = o.add("stop", object{{"grace", s.StopGrace.String()}}, s.StopGrace > 0)
 	return append(o, member{"ready", object{{"timeout", s.Ready.Timeout.String()}, {"stall", s.Ready.Stall.String()}}.
 		add("marker", s.Ready.Marker, s.Ready.Marker != "").add("url", s.Ready.URL, s.Ready.URL != "")})
 }

@@ -244,7 +244,8 @@ func (a *attempt) doStart(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	id, err := a.x.host.Server.Start(ctx, server.Launch{ID: a.rec.ID, About: about, Argv: a.argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
-		EnvFile: a.cfg.EnvFile, Env: env, LoginEnv: a.cfg.LoginEnv, Cwd: a.cfg.Cwd, Port: a.leases.Port, GPUs: gpus})
+		EnvFile: a.cfg.EnvFile, Env: env, LoginEnv: a.cfg.LoginEnv, Cwd: a.cfg.Cwd, Port: a.leases.Port, GPUs: gpus,
+		Grace: time.Duration(a.x.plan.StopGrace)})
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +280,7 @@ func (a *attempt) lookReady(context.Context) (Found, any, error) {
 func (a *attempt) doReady(ctx context.Context) (any, error) {
 	p := a.x.plan.Ready
 	probing := a.beginProbe(ctx) // beside the waiting, which is what takes long
-	ready, err := a.x.host.Server.WaitReady(ctx, a.state, a.leases.Port, a.x.engine.Readiness(), server.ReadyOptions{
+	ready, err := a.x.host.Server.WaitReady(ctx, a.state, a.leases.Port, a.x.engine.Readiness(a.cfg), server.ReadyOptions{
 		Timeout: time.Duration(p.Timeout), Stall: time.Duration(p.Stall), Poll: a.x.deps.Poll,
 		OnProgress: func(p server.Progress) { a.progress(stepReady, PhaseNote, p.Milestone) },
 	})
@@ -307,7 +308,7 @@ func (a *attempt) lookCheck(context.Context) (Found, any, error) {
 // label, not an error; a server that does not answer is one.
 func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	h := a.x.host
-	checked, err := a.x.engine.Check(ctx, h.Server.Client(), a.ready.BaseURL, a.cfg)
+	checked, err := a.x.engine.Check(ctx, h.Server.Client(), a.ready.BaseURL, a.cfg, a.startLog)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of the ready server back: %w", err)
 	}

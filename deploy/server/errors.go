@@ -35,7 +35,11 @@ func (e *PortError) Error() string {
 
 // Hint says what the user can do.
 func (e *PortError) Hint() string {
-	return "it was left alone; use another port (server.port: auto finds one), or end that process"
+	hint := "it was left alone; use another port (server.port: auto finds one)"
+	if e.Holder.PID == 0 {
+		return hint + ", or ask for its end"
+	}
+	return fmt.Sprintf("%s, or end it: specrun server stop --pid %d --host %s", hint, e.Holder.PID, e.Host)
 }
 
 // GPUHolder is a process that holds memory on a GPU.
@@ -63,7 +67,11 @@ func (e *GPUBusyError) Error() string {
 
 // Hint says what the user can do.
 func (e *GPUBusyError) Hint() string {
-	return "these processes were left alone; choose other GPUs (server.gpus), or end them"
+	hint := "these processes were left alone; choose other GPUs (server.gpus), or end them"
+	if len(e.Holders) > 0 && e.Holders[0].PID > 0 {
+		hint += fmt.Sprintf(": specrun server stop --pid %d --host %s", e.Holders[0].PID, e.Host)
+	}
+	return hint
 }
 
 // RefusedError says why the host could not start the server at all.
@@ -128,9 +136,26 @@ type Crash struct {
 	Kind     string // as in the crash table: cuda_oom, port_in_use, ...
 	Evidence string // the line
 	Advice   string // what usually helps; may be empty
+	Port     int    // that a crash of kind port_in_use is about; 0 unknown
 	// Final is false for a sign that only says that something went wrong, as
 	// long as a later line may say what.
 	Final bool
+}
+
+// With is the crash with what the host knows of the end: where the log only says
+// that a process is gone, that is the cause; c may be nil.
+func (c *Crash) With(host *Cause) *Crash {
+	if host == nil {
+		return c
+	}
+	if c == nil {
+		return &Crash{Kind: host.Kind, Evidence: host.Evidence, Advice: host.Advice}
+	}
+	vague := c.Kind == KindSigkill || c.Kind == "scheduler_exception" || c.Kind == "engine_start_failed"
+	if !vague || host.Kind != KindHostOOM && host.Kind != KindDiskFull {
+		return c
+	}
+	return &Crash{Kind: host.Kind, Evidence: host.Evidence + "; its log: " + c.Evidence, Advice: host.Advice, Final: true, Port: c.Port}
 }
 
 // CrashError says that the server's log shows a crash.
@@ -156,26 +181,41 @@ func (e *CrashError) Hint() string {
 // ExitedError says that the server process ended before it was ready.
 type ExitedError struct {
 	Host    string
-	Code    int // -1 when unknown or ended by a signal
-	Signal  int // 0 when not ended by one
+	Code    int    // -1 when unknown or ended by a signal
+	Signal  int    // 0 when not ended by one
+	Cause   *Cause // what the host knows beside that; nil for nothing
 	LogPath string
 	Tail    string
 }
 
 func (e *ExitedError) Error() string {
+	var msg string
 	switch {
 	case e.Signal != 0:
-		return fmt.Sprintf("%s: server was ended by signal %d before it was ready%s", e.Host, e.Signal, lastOf(e.Tail))
+		msg = fmt.Sprintf("%s: server was ended by %s before it was ready", e.Host, SignalName(e.Signal))
 	case e.Code < 0:
-		return fmt.Sprintf("%s: server ended before it was ready, its exit status is not known%s", e.Host, lastOf(e.Tail))
+		msg = fmt.Sprintf("%s: server ended before it was ready, its exit status is not known", e.Host)
+	default:
+		msg = fmt.Sprintf("%s: server exited with status %d before it was ready", e.Host, e.Code)
 	}
-	return fmt.Sprintf("%s: server exited with status %d before it was ready%s", e.Host, e.Code, lastOf(e.Tail))
+	if c := e.Cause; c != nil && c.Kind != KindSignal {
+		msg += ": " + c.Evidence
+	}
+	return msg + lastOf(e.Tail)
+}
+
+// Kind is the cause's, "" when only the end is known.
+func (e *ExitedError) Kind() string {
+	if e.Cause != nil {
+		return e.Cause.Kind
+	}
+	return ""
 }
 
 // Hint says what the user can do.
 func (e *ExitedError) Hint() string {
-	if e.Signal == 9 {
-		return "nobody but the kernel (out of memory) or an administrator sends SIGKILL; see dmesg, and " + e.LogPath + " on " + e.Host
+	if e.Cause != nil && e.Cause.Advice != "" {
+		return e.Cause.Advice + "; its log is " + e.LogPath + " on " + e.Host
 	}
 	return "see " + e.LogPath + " on " + e.Host
 }
@@ -208,19 +248,24 @@ func (e *NotReadyError) Hint() string {
 
 func (e *NotReadyError) Unwrap() error { return e.Probe }
 
-// StalledError says that the log of a starting server stood still for too long.
+// StalledError says that nothing was seen of a starting server for too long: no
+// byte of log, no CPU time, nothing read or written, no change of GPU memory.
 type StalledError struct {
 	Host      string
 	Silent    time.Duration
 	Milestone string
+	Ended     []EndedChild // processes of it that ended meanwhile
 	LogPath   string
 	Tail      string
 }
 
 func (e *StalledError) Error() string {
-	msg := fmt.Sprintf("%s: server is starting but its log has been silent for %v", e.Host, e.Silent)
+	msg := fmt.Sprintf("%s: server is starting but nothing was seen of it for %v: no log, no CPU time, no reading, no change of GPU memory", e.Host, e.Silent)
 	if e.Milestone != "" {
 		msg += " (last seen: " + e.Milestone + ")"
+	}
+	for _, p := range e.Ended {
+		msg += fmt.Sprintf("; its process %d (%s) has ended", p.PID, p.Name)
 	}
 	return msg
 }
@@ -242,6 +287,7 @@ type Survivor struct {
 type SurvivorError struct {
 	Host      string
 	Launch    string
+	PID       int // of a process that is of no launch; 0 else
 	Processes []Survivor
 	Port      *Holder     // still bound by a socket of our user whose process is gone
 	GPU       []GPUHolder // memory still held for our ended processes
@@ -258,7 +304,11 @@ func (e *SurvivorError) Error() string {
 	for _, g := range e.GPU {
 		parts = append(parts, fmt.Sprintf("%s MiB of %s for pid %d", g.MiB, g.GPU, g.PID))
 	}
-	return fmt.Sprintf("%s: launch %s was stopped, but this is left: %s", e.Host, e.Launch, strings.Join(parts, "; "))
+	what := "launch " + e.Launch
+	if e.PID != 0 {
+		what = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("%s: %s was stopped, but this is left: %s", e.Host, what, strings.Join(parts, "; "))
 }
 
 // Hint says what the user can do.
@@ -271,11 +321,25 @@ func (e *SurvivorError) Hint() string {
 	return "run the stop again; it repeats safely"
 }
 
-// lastOf returns ": " and the last line that is not blank, or "".
+// lastLines of a log are quoted in an error.
+const lastLines = 3
+
+// lastOf returns ": " and the last lines that are not blank, or "".
 func lastOf(tail string) string {
-	lines := strings.Split(strings.TrimRight(tail, "\r\n \t"), "\n")
-	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-		return ": " + last
+	var last []string
+	lines := strings.Split(tail, "\n")
+	for i := len(lines) - 1; i >= 0 && len(last) < lastLines; i-- {
+		line := strings.TrimSpace(lines[i][strings.LastIndexByte(strings.TrimRight(lines[i], "\r"), '\r')+1:])
+		if line == "" {
+			continue
+		}
+		if r := []rune(line); len(r) > 300 {
+			line = string(r[:300]) + "..."
+		}
+		last = append([]string{line}, last...)
 	}
-	return ""
+	if len(last) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(last, "\n  ")
 }

@@ -36,6 +36,9 @@ var startText string
 //go:embed scripts/look.sh
 var lookText string
 
+//go:embed scripts/death.sh
+var deathText string
+
 //go:embed scripts/list.sh
 var listText string
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"specrun/remote"
 )
@@ -38,7 +39,10 @@ type Launch struct {
 	Port     int    // that it will listen on; 0 is not checked
 	// GPUs that it will use: {"all"}, or indexes and UUIDs. When somebody's
 	// process holds memory on one of them, Start refuses. nil checks nothing.
-	GPUs  []string
+	GPUs []string
+	// Grace is what a Stop that names none waits between SIGTERM and SIGKILL; 0 is
+	// DefaultGrace.
+	Grace time.Duration
 	Shell string // POSIX shell for the launcher; "" is /bin/sh
 	// About is one line, kept in the launch's folder for whoever finds the server
 	// there later (see List); "" keeps none. No secrets.
@@ -73,6 +77,9 @@ func (l Launch) check() error {
 	}
 	if strings.ContainsAny(l.About, "\n\x00") {
 		return fmt.Errorf("launch %s: what is kept about it is more than a line", l.ID)
+	}
+	if l.Grace < 0 || l.Grace > maxGrace {
+		return fmt.Errorf("launch %s: a grace of %v, at most %v", l.ID, l.Grace, maxGrace)
 	}
 	if l.Port < 0 || l.Port > 65535 {
 		return fmt.Errorf("launch %s: port %d", l.ID, l.Port)

@@ -31,6 +31,19 @@ type Explainer interface {
 	Ended() *Crash
 }
 
+// Suspecter is a Readiness that can say, at any time, what in the log so far
+// would explain an end: lines that prove nothing while the server goes on. It is
+// asked when nothing goes on any more.
+type Suspecter interface {
+	Suspect() *Crash
+}
+
+// Unmarked is a Readiness that may know of no line that says that the server is
+// ready: then Probe alone decides, asked again and again from the start.
+type Unmarked interface {
+	Unmarked() bool
+}
+
 // Observation is what a piece of the log says.
 type Observation struct {
 	Ready      bool     // the marker that the engine prints when it is ready was there
@@ -41,20 +54,45 @@ type Observation struct {
 // ReadyOptions are the limits of a wait; zero fields are the defaults.
 type ReadyOptions struct {
 	Timeout time.Duration // for the whole start; 60 min
-	Stall   time.Duration // without a new byte in the log, before the ready marker; 20 min
+	// Stall ends a start of which nothing was seen for so long, before it serves:
+	// no new byte in the log, no CPU time, nothing read or written, no change of
+	// the GPU memory held; 20 min.
+	Stall time.Duration
 	// Poll is the longest time between two looks at the log; 100 ms. A start that
 	// is young is looked at more often: a tenth of its age, 20 ms or more.
 	Poll time.Duration
-	// OnProgress, when not nil, is called for each milestone, from WaitReady's
-	// goroutine.
+	// OnProgress, when not nil, is called for each milestone, and now and then while
+	// the log is silent, from WaitReady's goroutine.
 	OnProgress func(Progress)
 }
 
-// Progress is one milestone of a start.
+// Progress is one milestone of a start, or a look at one whose log is silent.
 type Progress struct {
-	Milestone string
+	Milestone string        // the last one
 	Elapsed   time.Duration // since WaitReady was called
 	LogSize   int64         // bytes read so far
+	// Silent is for how long the log has said nothing, 0 at a milestone.
+	Silent time.Duration
+	// Doing is what the processes do meanwhile: "reads 1.2 GB/s, 8 cores busy";
+	// "nothing" when nothing is seen of them.
+	Doing string
+	// Note is something else worth a line; "" mostly.
+	Note string
+}
+
+// String is one line for people.
+func (p Progress) String() string {
+	switch {
+	case p.Note != "":
+		return p.Note
+	case p.Silent > 0:
+		text := "log silent for " + p.Silent.Round(time.Second).String() + ", " + p.Doing
+		if p.Milestone != "" {
+			text = p.Milestone + "; " + text
+		}
+		return text
+	}
+	return p.Milestone
 }
 
 // Ready is a server that has generated.
@@ -63,6 +101,11 @@ type Ready struct {
 	Listener  Holder // our process that answers
 	LogOffset int64  // bytes of log read when it was ready
 	Elapsed   time.Duration
+	// Unmarked says that its log has no ready marker yet: a server that writes in
+	// blocks.
+	Unmarked bool
+	// LogFile is State.LogFile at that moment.
+	LogFile string
 }
 
 const (
@@ -78,7 +121,13 @@ const (
 	// rests, but not for long.
 	crashSettle = 500 * time.Millisecond
 	crashLimit  = 3 * time.Second
-	tailBytes   = 4096
+	// A line that may tell of a crash counts when nothing at all goes on behind it
+	// for so long.
+	suspectStill = 10 * time.Second
+	// A server whose marker is not seen is asked all the same when it listens and
+	// its log has rested for so long: it may write in blocks.
+	markerless = 10 * time.Second
+	tailBytes  = 4096
 )
 
 // WaitReady waits until the server of st serves on port: its process lives, the
@@ -104,7 +153,10 @@ func WaitReady(ctx context.Context, h Host, st State, port int, r Readiness, o R
 		o.Poll = 100 * time.Millisecond
 	}
 	now := time.Now()
-	w := &wait{h: h, st: st, port: port, r: r, o: o, begin: now, lastByte: now, lastLook: now}
+	w := &wait{h: h, st: st, port: port, r: r, o: o, begin: now, lastByte: now, lastLook: now, lastClose: now, moved: newMovement(now)}
+	if u, ok := r.(Unmarked); ok && u.Unmarked() {
+		w.marker, w.unmarked = true, true
+	}
 	ready, err := w.run(ctx)
 	w.stopProbe()
 	if err != nil {
@@ -121,11 +173,15 @@ type wait struct {
 	r    Readiness
 	o    ReadyOptions
 
-	begin, lastByte, lastLook, nextProbe, crashAt time.Time
+	begin, lastByte, lastLook, lastClose, nextProbe, crashAt time.Time
 
+	moved     movement // of the processes, since the log became silent
+	listens   bool     // one of ours does, as the last close look saw
+	logFile   string
 	offset    int64
 	tail      []byte // last bytes of the log
 	marker    bool
+	unmarked  bool // no marker will come: as if it were there
 	milestone string
 	crash     *Crash
 
@@ -170,36 +226,79 @@ func (w *wait) step(ctx context.Context) error {
 	}
 	now := time.Now()
 	if w.crash != nil && (w.crash.Final || now.Sub(w.lastByte) > crashSettle || now.Sub(w.crashAt) > crashLimit) {
-		return w.crashed()
+		return w.crashed(ctx)
 	}
 	lookEvery := lookLate
 	if now.Sub(w.begin) < early {
 		lookEvery = lookEarly
 	}
-	startProbe := w.marker && w.probe == nil && !now.Before(w.nextProbe)
-	if startProbe || now.Sub(w.lastLook) >= lookEvery {
-		if err := w.lookAt(ctx, startProbe); err != nil {
+	silent := now.Sub(w.lastByte)
+	asks := w.marker || w.listens && silent > min(markerless, w.o.Stall/2)
+	startProbe := asks && w.probe == nil && !now.Before(w.nextProbe)
+	closely := w.dueClosely(now)
+	if startProbe || closely || now.Sub(w.lastLook) >= lookEvery {
+		if err := w.lookAt(ctx, startProbe, closely); err != nil {
 			return err
 		}
 	}
 	if now.Sub(w.begin) > w.o.Timeout {
-		return &NotReadyError{Host: w.h.Name(), After: w.o.Timeout, Milestone: w.milestone, Probe: w.probeErr,
-			LogPath: w.st.LogPath, Tail: string(w.tail)}
+		return w.suspected(ctx, &NotReadyError{Host: w.h.Name(), After: w.o.Timeout, Milestone: w.milestone, Probe: w.probeErr,
+			LogPath: w.st.LogPath, Tail: string(w.tail)})
 	}
-	if !w.marker && now.Sub(w.lastByte) > w.o.Stall {
-		return &StalledError{Host: w.h.Name(), Silent: w.o.Stall, Milestone: w.milestone,
+	// What was seen last is as old as the last close look.
+	still := w.lastClose.Sub(w.moved.last(w.lastByte))
+	if still > min(suspectStill, w.o.Stall/2) {
+		if c := w.suspect(); c != nil {
+			w.crash = c
+			return w.crashed(ctx)
+		}
+	}
+	if (!w.marker || w.unmarked) && still > w.o.Stall {
+		return &StalledError{Host: w.h.Name(), Silent: w.o.Stall, Milestone: w.milestone, Ended: w.moved.ended,
 			LogPath: w.st.LogPath, Tail: string(w.tail)}
 	}
 	return nil
+}
+
+// dueClosely says whether it is time to look at what the processes do: only when
+// the log is silent, and ever more rarely.
+func (w *wait) dueClosely(now time.Time) bool {
+	silent := now.Sub(w.lastByte)
+	first := min(closeFirst, w.o.Stall/4)
+	every := min(max(silent/10, w.o.Stall/100, leastPause), closeRarely)
+	return silent >= first && now.Sub(w.lastClose) >= every
+}
+
+// suspect is what the log says that would explain a standstill.
+func (w *wait) suspect() *Crash {
+	if x, ok := w.r.(Suspecter); ok {
+		return x.Suspect()
+	}
+	return nil
+}
+
+// suspected puts the cause that the log suggests in the place of a symptom.
+func (w *wait) suspected(ctx context.Context, symptom error) error {
+	c := w.suspect()
+	if c == nil {
+		return symptom
+	}
+	w.crash = c
+	return w.crashed(ctx)
 }
 
 // readLog reads to the present end of the log.
 func (w *wait) readLog(ctx context.Context) error {
 	buf := make([]byte, 64<<10)
 	for {
-		n, _, err := w.h.ReadAt(ctx, w.st.LogPath, buf, w.offset)
+		n, size, err := w.h.ReadAt(ctx, w.st.LogPath, buf, w.offset)
 		if err != nil {
 			return fmt.Errorf("follow the log of launch %s: %w", w.st.Launch, err)
+		}
+		if n == 0 && size < w.offset {
+			w.note(fmt.Sprintf("its log was cut from %d to %d bytes: what was in it is lost", w.offset, size))
+			w.offset = 0
+			continue
 		}
 		if n == 0 {
 			return nil
@@ -211,6 +310,12 @@ func (w *wait) readLog(ctx context.Context) error {
 			w.tail = bytes.Clone(w.tail[over:])
 		}
 		w.take(w.r.Observe(buf[:n]))
+	}
+}
+
+func (w *wait) note(text string) {
+	if w.o.OnProgress != nil {
+		w.o.OnProgress(Progress{Milestone: w.milestone, Elapsed: time.Since(w.begin), LogSize: w.offset, Note: text})
 	}
 }
 
@@ -231,54 +336,94 @@ func (w *wait) take(seen Observation) {
 	}
 }
 
-// lookAt judges the process and, when a probe is due, the listener.
-func (w *wait) lookAt(ctx context.Context, startProbe bool) error {
+// lookAt judges the process, when a probe is due the listener, and closely what
+// the processes do.
+func (w *wait) lookAt(ctx context.Context, startProbe, closely bool) error {
 	w.lastLook = time.Now()
 	port := 0 // not asked for
-	if startProbe {
+	if startProbe || closely {
 		port = w.port
 	}
-	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, port)
+	st, err := look(ctx, w.h, w.st.StateDir, w.st.Launch, port, closely)
 	if err != nil {
 		return err
 	}
 	if st.Phase != Running {
-		// What it wrote last says more than its status.
-		if err := w.readLog(ctx); err != nil {
-			return err
+		return w.ended(ctx, st)
+	}
+	w.logFile = st.LogFile
+	if closely {
+		w.lastClose = w.lastLook
+		w.listens = st.Listener != nil
+		w.moved.see(st, w.lastLook)
+		if w.o.OnProgress != nil {
+			w.o.OnProgress(Progress{Milestone: w.milestone, Elapsed: time.Since(w.begin), LogSize: w.offset, Silent: time.Since(w.lastByte), Doing: w.moved.doing})
 		}
-		if x, ok := w.r.(Explainer); ok {
-			if c := x.Ended(); c != nil {
-				w.crash = c
-			}
-		}
-		if w.crash != nil {
-			return w.crashed()
-		}
-		return &ExitedError{Host: w.h.Name(), Code: st.ExitCode, Signal: st.Signal, LogPath: w.st.LogPath, Tail: string(w.tail)}
 	}
 	if !startProbe {
 		return nil
 	}
-	var stranger *Holder
-	for _, l := range st.listeners {
-		if l.ours {
-			w.listenerIs = l.Holder
-			w.base = baseURL(l.Address, w.port)
-			w.startProbe(ctx)
-			return nil
-		}
-		stranger = &l.Holder
+	if l := st.Listener; l != nil {
+		w.listenerIs = *l
+		w.base = baseURL(l.Address, w.port)
+		w.startProbe(ctx)
+		return nil
 	}
 	w.nextProbe = time.Now().Add(w.pause())
-	if stranger != nil {
-		return &PortError{Host: w.h.Name(), Holder: *stranger}
+	if w.unmarked { // there is no sign to hurry for
+		w.nextProbe = time.Now().Add(probeWait)
+	}
+	if st.Stranger != nil {
+		return &PortError{Host: w.h.Name(), Holder: *st.Stranger}
 	}
 	return nil
 }
 
-func (w *wait) crashed() error {
-	return &CrashError{Host: w.h.Name(), Crash: *w.crash, LogPath: w.st.LogPath, Tail: string(w.tail)}
+// ended says why a process that has ended did so. What it wrote last says more
+// than its status, and what the kernel counted more than either.
+func (w *wait) ended(ctx context.Context, st State) error {
+	if err := w.readLog(ctx); err != nil {
+		return err
+	}
+	if x, ok := w.r.(Explainer); ok {
+		if c := x.Ended(); c != nil {
+			w.crash = c
+		}
+	}
+	death, err := Autopsy(ctx, w.h, w.st.StateDir, w.st.Launch)
+	if err != nil {
+		return err
+	}
+	cause := death.Cause(st.Signal)
+	if w.crash != nil {
+		w.crash = w.crash.With(cause)
+		return w.crashed(ctx)
+	}
+	return &ExitedError{Host: w.h.Name(), Code: st.ExitCode, Signal: st.Signal, Cause: cause, LogPath: w.st.LogPath, Tail: string(w.tail)}
+}
+
+func (w *wait) crashed(ctx context.Context) error {
+	c := *w.crash
+	if c.Kind == KindPort {
+		c.Evidence += w.whoHolds(ctx, c.Port)
+	}
+	return &CrashError{Host: w.h.Name(), Crash: c, LogPath: w.st.LogPath, Tail: string(w.tail)}
+}
+
+// whoHolds names the process that is in the way on a port, that of the server
+// when the log names none. It only adds to an error that is known.
+func (w *wait) whoHolds(ctx context.Context, port int) string {
+	if port == 0 {
+		port = w.port
+	}
+	holder, err := PortHolder(ctx, w.h, port)
+	switch {
+	case err != nil:
+		return ""
+	case holder == nil:
+		return fmt.Sprintf(" (port %d is free again)", port)
+	}
+	return fmt.Sprintf(" (port %d is held by %s)", port, holder)
 }
 
 func (w *wait) startProbe(ctx context.Context) {
@@ -310,10 +455,10 @@ func (w *wait) stopProbe() {
 // finish makes sure that the process did not end while it answered. The socket
 // that did was found to be ours right before, and stays so while it is open.
 func (w *wait) finish(ctx context.Context) (Ready, error) {
-	if err := w.lookAt(ctx, false); err != nil {
+	if err := w.lookAt(ctx, false, false); err != nil {
 		return Ready{}, err
 	}
-	return Ready{BaseURL: w.base, Listener: w.listenerIs, LogOffset: w.offset, Elapsed: time.Since(w.begin)}, nil
+	return Ready{BaseURL: w.base, Listener: w.listenerIs, LogOffset: w.offset, Elapsed: time.Since(w.begin), Unmarked: !w.marker, LogFile: w.logFile}, nil
 }
 
 // baseURL is where a listener on addr answers from its own host.

@@ -49,6 +49,7 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 		remote.Var{Name: "PROGRAM", Value: l.program()},
 		remote.Var{Name: "SH", Value: shell},
 		remote.Var{Name: "ABOUT", Value: l.About},
+		remote.Var{Name: "GRACE", Value: centis(l.Grace)},
 		remote.Var{Name: "VALUES", Value: values},
 		remote.Var{Name: "LIBRARY", Value: library()},
 		remote.Var{Name: "LAUNCHER", Value: launchText},

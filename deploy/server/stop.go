@@ -14,9 +14,12 @@ import (
 // requests and may live more than ten seconds after its last log line.
 const DefaultGrace = 60 * time.Second
 
+// maxGrace is the most that a launch may have asked for.
+const maxGrace = 30 * time.Minute
+
 // StopOptions are the limits of a stop; zero fields are the defaults.
 type StopOptions struct {
-	Grace    time.Duration // between SIGTERM and SIGKILL; DefaultGrace
+	Grace    time.Duration // between SIGTERM and SIGKILL; the Launch's, else DefaultGrace
 	KillWait time.Duration // until killed processes are gone; 30 s
 	GPUWait  time.Duration // until the driver gave their memory back; 60 s
 }
@@ -50,6 +53,27 @@ func Stop(ctx context.Context, h Host, stateDir, launch string, o StopOptions) (
 	if err := checkID(launch); err != nil {
 		return Proof{}, err
 	}
+	grace, longest := "", maxGrace // the launch's own stands in its folder
+	if o.Grace > 0 {
+		grace, longest = centis(o.Grace), o.Grace
+	}
+	o = o.withDefaults()
+	s := script("stop", stopText,
+		remote.Var{Name: "STATE", Value: stateDir},
+		remote.Var{Name: "ID", Value: launch},
+		remote.Var{Name: "GRACE", Value: grace},
+		remote.Var{Name: "KILL_WAIT", Value: centis(o.KillWait)},
+		remote.Var{Name: "GPU_WAIT", Value: centis(o.GPUWait)},
+	)
+	s.Timeout = longest + o.KillWait + o.GPUWait + time.Minute
+	res, err := h.Run(ctx, s)
+	if err != nil {
+		return Proof{}, fmt.Errorf("stop launch %s: %w", launch, err)
+	}
+	return parseProof(h.Name(), launch, res.Stdout)
+}
+
+func (o StopOptions) withDefaults() StopOptions {
 	if o.Grace <= 0 {
 		o.Grace = DefaultGrace
 	}
@@ -59,19 +83,7 @@ func Stop(ctx context.Context, h Host, stateDir, launch string, o StopOptions) (
 	if o.GPUWait <= 0 {
 		o.GPUWait = 60 * time.Second
 	}
-	s := script("stop", stopText,
-		remote.Var{Name: "STATE", Value: stateDir},
-		remote.Var{Name: "ID", Value: launch},
-		remote.Var{Name: "GRACE", Value: centis(o.Grace)},
-		remote.Var{Name: "KILL_WAIT", Value: centis(o.KillWait)},
-		remote.Var{Name: "GPU_WAIT", Value: centis(o.GPUWait)},
-	)
-	s.Timeout = o.Grace + o.KillWait + o.GPUWait + time.Minute
-	res, err := h.Run(ctx, s)
-	if err != nil {
-		return Proof{}, fmt.Errorf("stop launch %s: %w", launch, err)
-	}
-	return parseProof(h.Name(), launch, res.Stdout)
+	return o
 }
 
 func centis(d time.Duration) string {

@@ -90,6 +90,10 @@ func (f *Follower) Samples() []record.Sample {
 // process ends; after it, also a cause without any sign of life behind it.
 func (f *Follower) Crash() *Crash { return f.p.verdict(f.closed) }
 
+// Suspect is what would be the cause if nothing came any more, the last line
+// without an end left out: lines that prove nothing while the server goes on.
+func (f *Follower) Suspect() *Crash { return f.p.verdict(true) }
+
 // Ready says whether a marker of a served start-up was seen. It does not prove
 // that the model answers.
 func (f *Follower) Ready() bool {

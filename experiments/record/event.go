@@ -31,10 +31,13 @@ type Event struct {
 // Change is what an event changes, stored in the same transaction as the event.
 // Zero fields change nothing.
 type Change struct {
-	Launch     *Launch    // inserted, or state and identity updated
-	Run        *Run       // inserted, or state, class, reason and end updated
-	Supersede  string     // run id set to superseded before Run is inserted
-	Data       *RunData   // what Run measured; replaces earlier data of that run
+	Launch    *Launch  // inserted, or state and identity updated
+	Run       *Run     // inserted, or state, class, reason and end updated
+	Supersede string   // run id set to superseded before Run is inserted
+	Data      *RunData // what Run measured; replaces earlier data of that run
+	// Labels are added to those of runs that have ended, by run id; one whose name a
+	// run has already takes its place.
+	Labels     map[string][]Label
 	SweepID    string     // with SweepState
 	SweepState SweepState // "" leaves it
 }

@@ -18,6 +18,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() int64) Recorder) {
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"a view gives back what was recorded":              viewGivesBack,
 		"a change that does not fit leaves nothing":        allOrNothing,
+		"a run that has ended gets more labels":            labelled,
 		"a slot has one result":                            oneResult,
 		"final states stay":                                finalStates,
 		"a claim is one controller's until it expires":     claims,
@@ -117,6 +118,24 @@ func viewGivesBack(t *testing.T, f *fixture) {
 	got.Metrics, data.Metrics = nil, nil
 	if !reflect.DeepEqual(got, data) {
 		t.Errorf("data: %+v", got)
+	}
+}
+
+// labelled runs get more labels when something is found out later.
+func labelled(t *testing.T, f *fixture) {
+	more := record.Change{Labels: map[string][]record.Label{"r1": {{Name: "late", Reason: "1"}}}}
+	f.must(t, "r1", record.EventIntent, record.Change{Run: attempt("r1", 1, record.RunActive)})
+	if err := f.try("", record.EventNote, more); err == nil {
+		t.Error("a run that is not over got a label")
+	}
+	data := record.RunData{Labels: []record.Label{{Name: "short", Reason: "2"}}}
+	f.must(t, "r1", record.EventDone, record.Change{Run: attempt("r1", 1, record.RunDone), Data: &data})
+	f.must(t, "", record.EventNote, more)
+	more.Labels["r1"][0].Reason = "3"
+	f.must(t, "", record.EventNote, more)
+	want := []record.Label{{Name: "short", Reason: "2"}, {Name: "late", Reason: "3"}}
+	if got := f.view(t).Data["r1"].Labels; !reflect.DeepEqual(got, want) {
+		t.Errorf("labels: %+v, want %+v", got, want)
 	}
 }
 

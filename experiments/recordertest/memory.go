@@ -124,10 +124,28 @@ func (m *Memory) Record(_ context.Context, e record.Event, c record.Change) erro
 	if err := apply(&next, e, c); err != nil {
 		return fmt.Errorf("event %d (%s %s) of launch %s: %w", e.Seq, e.Step, e.Kind, e.LaunchID, err)
 	}
+	for run, labels := range c.Labels {
+		if err := addLabels(&next, run, labels); err != nil {
+			return err
+		}
+	}
 	if c.Data != nil {
 		next.Data[c.Run.ID] = *c.Data
 	}
 	*v = next
+	return nil
+}
+
+func addLabels(v *record.SweepView, run string, labels []record.Label) error {
+	i := slices.IndexFunc(v.Runs, func(r record.Run) bool { return r.ID == run })
+	if i < 0 || v.Runs[i].State == record.RunActive {
+		return fmt.Errorf("labels of run %s, which has not ended", run)
+	}
+	d := v.Data[run]
+	for _, l := range labels {
+		d.Labels = append(slices.DeleteFunc(slices.Clone(d.Labels), func(o record.Label) bool { return o.Name == l.Name }), l)
+	}
+	v.Data[run] = d
 	return nil
 }
 

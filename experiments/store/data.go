@@ -57,6 +57,28 @@ func putData(ctx context.Context, tx *sql.Tx, run string, d record.RunData) erro
 	return nil
 }
 
+// addLabels gives a run that has ended labels beside those it has.
+func addLabels(ctx context.Context, tx *sql.Tx, run string, labels []record.Label) error {
+	was, err := runState(ctx, tx, run)
+	if err != nil {
+		return err
+	}
+	if was == record.RunActive {
+		return &StateError{What: "run", ID: run, From: string(was), To: "labelled"}
+	}
+	for _, l := range labels {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM label WHERE run_id = $1 AND name = $2`, run, l.Name); err != nil {
+			return fmt.Errorf("run %s: label %s: %w", run, l.Name, err)
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO label (run_id, name, reason, ord)
+			VALUES ($1, $2, $3, (SELECT COALESCE(MAX(ord), -1) + 1 FROM label WHERE run_id = $1))`, run, l.Name, l.Reason)
+		if err != nil {
+			return fmt.Errorf("run %s: label %s: %w", run, l.Name, err)
+		}
+	}
+	return nil
+}
+
 // putSamples prepares its statement once: a long run has thousands of readings.
 func putSamples(ctx context.Context, tx *sql.Tx, run string, samples []record.Sample) (err error) {
 	if len(samples) == 0 {

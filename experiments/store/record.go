@@ -63,6 +63,11 @@ func (s *Store) Record(ctx context.Context, e record.Event, c record.Change) err
 				return err
 			}
 		}
+		for run, labels := range c.Labels {
+			if err := addLabels(ctx, tx, run, labels); err != nil {
+				return err
+			}
+		}
 		if c.SweepState != "" {
 			if err := setSweepState(ctx, tx, c.SweepID, c.SweepState, e.AtUs); err != nil {
 				return err

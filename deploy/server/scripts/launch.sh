@@ -64,6 +64,10 @@ launch() {
 		echo "specrun: setsid made no session of its own" >&2
 		exit 126
 	fi
+	# What death.sh compares with. Nobody needs it who cannot write it.
+	group=$(cgroup_of $$)
+	oom_kills "$group"
+	put "$DIR/oom" "$o_host $o_group $group"
 	path=${BASE_PATH-$PATH}
 	case $PYTHON in */*) path="${PYTHON%/*}${path:+:$path}" ;; esac
 	cr=$(printf '\r')

@@ -183,6 +183,24 @@ gpu_apps() {
 	printf '%s\n' "$g_out" | sed 's/, / /;s/, / /;s/, / /'
 }
 
+# oom_kills GROUP: sets o_host and o_group, how many processes the kernel has
+# ended for want of memory, on this machine and in a control group; "-" where it
+# does not tell. cgroup_of gives the group.
+oom_kills() {
+	o_host=$(sed -n 's/^oom_kill //p' /proc/vmstat 2>/dev/null)
+	o_group=
+	for o_file in "/sys/fs/cgroup$1/memory.events" "/sys/fs/cgroup/memory$1/memory.oom_control"; do
+		[ -z "$o_group" ] || break
+		o_group=$(sed -n 's/^oom_kill //p' "$o_file" 2>/dev/null)
+	done
+	o_host=${o_host:--} o_group=${o_group:--}
+}
+
+# cgroup_of PID: prints its control group (version 2, else that of memory).
+cgroup_of() {
+	sed -n 's/^0:://p; s/^[0-9]*:[a-z,_]*memory[a-z,_]*://p' "/proc/$1/cgroup" 2>/dev/null | sed -n 1p
+}
+
 # env_line LINE: sets e_name and e_value from one line of an env file. Returns
 # 1 for a line to skip, 2 for one that is no KEY=VALUE. Nothing is expanded: a
 # value is the text behind "=", less one pair of quotes around all of it.

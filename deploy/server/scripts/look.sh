@@ -1,4 +1,43 @@
-# Says how a launch stands; changes nothing. In: STATE ID PORT (0 = do not look).
+# Says how a launch stands; changes nothing. In: STATE ID PORT (0 = do not look),
+# CLOSE (1: also what its processes have used, and which of them have ended).
+
+# used PID...: what these processes have used so far, all together: CPU in
+# ticks, bytes through read(2), bytes from storage (pages of a mapped file too),
+# bytes written, MiB of GPU memory.
+used() {
+	u_pids=" $* "
+	for u_pid in "$@"; do
+		set -- "$@" "/proc/$u_pid/stat" "/proc/$u_pid/io"
+		shift
+	done
+	[ $# -gt 0 ] || return 0
+	cat "$@" 2>/dev/null | awk '
+		/^[0-9]/ { if (sub(/^.*\) /, "")) { cpu += $12 + $13; n++ } next }
+		$1 == "rchar:" { read += $2 }
+		$1 == "read_bytes:" { disk += $2 }
+		$1 == "wchar:" { written += $2 }
+		END { printf "used %d %.0f %.0f %.0f %.0f\n", n, cpu, read, disk, written }'
+	u_apps=$(gpu_apps) || return 0
+	printf '%s\n' "$u_apps" | awk -v pids="$u_pids" '
+		index(pids, " " $1 " ") { mib += $3 }
+		END { printf "gpu_mib %.0f\n", mib }'
+}
+
+# ended PID...: "ended pid name" of each child of these that has ended and that
+# its parent has not asked for.
+ended() {
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v pids=" $* " '
+		/^[0-9]+ \(.*\) Z / {
+			line = $0
+			sub(/^.*\) /, "", line)
+			split(line, f, " ")
+			if (!index(pids, " " f[2] " ")) next
+			name = $0
+			sub(/^[0-9]+ \(/, "", name); sub(/\) Z .*$/, "", name)
+			print "ended", $1, name
+		}'
+}
+
 main() {
 	state_dir
 	host_identity
@@ -6,7 +45,7 @@ main() {
 	[ ! -e "$dir/stopped" ] || echo 'stopped 1'
 	printf 'dir %s\n' "$dir"
 	if ! read_identity "$dir"; then
-		echo 'phase absent'
+		if read_attached "$dir"; then tell_attached; else echo 'phase absent'; fi
 		return 0
 	fi
 	printf 'identity %s %s %s %s %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid"
@@ -27,10 +66,19 @@ main() {
 		echo 'phase exited'
 		if status=$(val "$dir/exit"); then printf 'status %s\n' "$status"; fi
 	fi
-	size=$(stat -c %s "$dir/server.log" 2>/dev/null) || size=0
-	printf 'log_size %s\n' "$size"
+	log=$(stat -c '%s %d:%i' "$dir/server.log" 2>/dev/null) || log='0 -'
+	printf 'log_size %s\nlog_file %s\n' "${log% *}" "${log#* }"
+	mine=
+	if [ "$CLOSE" = 1 ]; then
+		mine=$(ours "$ID" "$i_sid")
+		pids=$(printf '%s\n' "$mine" | cut -d ' ' -f 1)
+		# shellcheck disable=SC2086
+		used $pids
+		# shellcheck disable=SC2086
+		ended $pids
+	fi
 	[ "$PORT" != 0 ] && [ -n "$(listeners "$PORT")" ] || return 0
-	mine=$(ours "$ID" "$i_sid")
+	[ -n "$mine" ] || mine=$(ours "$ID" "$i_sid")
 	# shellcheck disable=SC2046
 	holders "$PORT" $(printf '%s\n' "$mine" | cut -d ' ' -f 1) | while IFS= read -r line; do
 		# shellcheck disable=SC2086

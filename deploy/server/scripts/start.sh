@@ -1,5 +1,5 @@
 # Starts one server process, once per launch id, and prints its identity.
-# In: STATE ID PORT GPUS CWD ENV_FILE PYTHON PROGRAM SH ABOUT VALUES LIBRARY LAUNCHER.
+# In: STATE ID PORT GPUS CWD ENV_FILE PYTHON PROGRAM SH ABOUT GRACE VALUES LIBRARY LAUNCHER.
 # Out: "state ..." and what belongs to it; see start.go.
 
 refuse() { # REASON DETAIL
@@ -105,6 +105,7 @@ main() {
 		unwritable "$launcher"
 	put "$dir/port" "$PORT" || unwritable "$dir/port"
 	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || unwritable "$dir/about"
+	[ "$GRACE" = 0 ] || put "$dir/grace" "$GRACE" || unwritable "$dir/grace"
 	: >>"$dir/server.log" || unwritable "$dir/server.log"
 	# Nothing of ours may stay open in it, or the session would wait for it.
 	setsid "$SH" "$launcher" keep </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &

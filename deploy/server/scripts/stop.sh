@@ -1,5 +1,5 @@
 # Ends all processes of one launch and proves it. Repeating it is harmless.
-# In: STATE ID GRACE KILL_WAIT GPU_WAIT (hundredths of a second). Out: see stop.go.
+# In: STATE ID GRACE (empty: the launch's own) KILL_WAIT GPU_WAIT (hundredths of a second). Out: see stop.go.
 
 # scan: adds every living process of the launch to known; sets found.
 scan() {
@@ -156,6 +156,7 @@ main() {
 	# From here on no launcher of this id starts anything: it looks for the mark
 	# after it has shown itself, we look for it after the mark.
 	mkdir -p "$dir" && : >>"$dir/stopped" || return 1
+	[ -n "$GRACE" ] || GRACE=$(val "$dir/grace") || GRACE=6000
 	read_identity "$dir" || :
 	if [ -n "$i_boot" ] && [ "$i_boot" != "$boot_id" ]; then
 		i_sid= # a session of an earlier boot
