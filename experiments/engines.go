@@ -25,20 +25,26 @@ type knownEngine struct{ engine.Engine }
 
 // Argv implements Renderer.
 func (k knownEngine) Argv(c ServerConfig, port int) ([]string, error) {
-	flags, err := engineFlags(c.Flags)
+	s, err := engineServer(c, port)
 	if err != nil {
 		return nil, err
 	}
-	return k.Engine.Argv(engine.Server{Python: c.Python, Flags: flags, Args: c.Args, Port: port})
+	return k.Engine.Argv(s)
 }
 
 // Canonical implements Renderer.
 func (k knownEngine) Canonical(c ServerConfig) ([]string, error) {
-	flags, err := engineFlags(c.Flags)
+	s, err := engineServer(c, firstAutoPort)
 	if err != nil {
 		return nil, err
 	}
-	return k.Engine.Argv(engine.Server{Python: c.Python, Flags: k.Engine.Canonical(flags), Args: c.Args, Port: firstAutoPort})
+	s.Flags = k.Engine.Canonical(s.Flags)
+	return k.Engine.Argv(s)
+}
+
+// Readiness implements Engine.
+func (k knownEngine) Readiness(c ServerConfig) server.Readiness {
+	return k.Engine.Readiness(engine.Server{Marker: c.Ready.Marker, URL: c.Ready.URL})
 }
 
 // Shell implements Renderer.
@@ -50,13 +56,13 @@ func (k knownEngine) Shell(argv []string, env map[string]string, cwd string) str
 const labKey = "specrun_lab"
 
 // Check implements Engine.
-func (k knownEngine) Check(ctx context.Context, client *http.Client, base string, c ServerConfig) (Checked, error) {
+func (k knownEngine) Check(ctx context.Context, client *http.Client, base string, c ServerConfig, startLog StartLog) (Checked, error) {
 	flags, err := engineFlags(c.Flags)
 	if err != nil {
 		return Checked{}, err
 	}
 	var out Checked
-	if out.Effective, err = k.EffectiveConfig(ctx, client, base); err != nil {
+	if out.Effective, err = k.EffectiveConfig(ctx, client, base, startLog); err != nil {
 		return out, err
 	}
 	if out.Model, err = k.Model(ctx, client, base); err != nil {
@@ -83,6 +89,15 @@ func (c *Checked) simulates(env map[string]string) {
 
 // CrashIn implements Engine.
 func (k knownEngine) CrashIn(tail []byte) *server.Crash { return k.Engine.CrashIn(tail) }
+
+// engineServer is a configuration as package engine has it, prefix aside.
+func engineServer(c ServerConfig, port int) (engine.Server, error) {
+	flags, err := engineFlags(c.Flags)
+	if err != nil {
+		return engine.Server{}, err
+	}
+	return engine.Server{Python: c.Python, Flags: flags, Args: c.Args, Port: port, Command: c.Command, Marker: c.Ready.Marker, URL: c.Ready.URL}, nil
+}
 
 func engineFlags(flags []ServerFlag) ([]engine.Flag, error) {
 	out := make([]engine.Flag, len(flags))

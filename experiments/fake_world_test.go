@@ -229,9 +229,9 @@ func (f fakeProber) Launch(_ context.Context, q LaunchQuery) (LaunchProbe, error
 
 type fakeEngine struct{ fakeRenderer }
 
-func (fakeEngine) Readiness() server.Readiness { return nil }
+func (fakeEngine) Readiness(ServerConfig) server.Readiness { return nil }
 
-func (fakeEngine) Check(_ context.Context, _ *http.Client, base string, _ ServerConfig) (Checked, error) {
+func (fakeEngine) Check(_ context.Context, _ *http.Client, base string, _ ServerConfig, _ StartLog) (Checked, error) {
 	if base == "" {
 		return Checked{}, errors.New("no address")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"specrun/deploy/server"
 	"specrun/experiments/bench"
+	"specrun/experiments/engine"
 	"specrun/experiments/record"
 )
 
@@ -235,13 +236,18 @@ type LaunchProbe struct {
 type Engine interface {
 	Renderer
 	// Readiness is fresh for each launch.
-	Readiness() server.Readiness
-	// Check reads the effective configuration of a ready server back.
-	Check(ctx context.Context, client *http.Client, baseURL string, c ServerConfig) (Checked, error)
+	Readiness(c ServerConfig) server.Readiness
+	// Check reads the effective configuration of a ready server back. startLog is
+	// called only when the server does not tell it itself.
+	Check(ctx context.Context, client *http.Client, baseURL string, c ServerConfig, startLog StartLog) (Checked, error)
 	// CrashIn finds why a server died in the end of its log; nil when it does
 	// not say.
 	CrashIn(tail []byte) *server.Crash
 }
+
+// StartLog reads what a server wrote to its log until it was ready; a long one
+// from its beginning.
+type StartLog = engine.StartLog
 
 // Checked is what a ready server says of itself.
 type Checked struct {

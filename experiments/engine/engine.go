@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"specrun/deploy/server"
@@ -17,12 +16,14 @@ type Engine interface {
 	// Argv returns the whole command line of a server. It refuses what cannot
 	// work, such as a port given twice.
 	Argv(s Server) ([]string, error)
-	// Readiness returns what waits for one launch; take a new one for each.
-	Readiness() server.Readiness
+	// Readiness returns what waits for one launch of s; take a new one for each.
+	Readiness(s Server) server.Readiness
 	// EffectiveConfig asks a running server what it runs with, after it resolved
 	// its defaults: names with underscores, values as JSON prints them, strings
-	// bare.
-	EffectiveConfig(ctx context.Context, client *http.Client, base string) (map[string]string, error)
+	// bare. What the server does not tell itself is read from the log of its
+	// start, which is asked for only then. It is empty for an engine that tells
+	// nothing.
+	EffectiveConfig(ctx context.Context, client *http.Client, base string, log StartLog) (map[string]string, error)
 	// Compare names the flags whose effective value is another than was asked.
 	// Flags that the server does not report are left out.
 	Compare(asked []Flag, effective map[string]string) []Mismatch
@@ -46,7 +47,15 @@ type Server struct {
 	Flags  []Flag   // in order
 	Args   []string // behind all flags, verbatim
 	Port   int
+
+	// Of engine command only.
+	Command []string // program and arguments; PortMark stands for the port
+	Marker  string   // regular expression over log lines of a ready server; "" none
+	URL     string   // path that answers 200 once it is ready; "" none
 }
+
+// StartLog reads what a server wrote to its log until it was ready.
+type StartLog func(ctx context.Context) ([]byte, error)
 
 // Mismatch is a flag whose effective value is another than was asked.
 type Mismatch struct {
@@ -77,13 +86,48 @@ func (e *UnknownError) Hint() string {
 	return "server.engine is one of: " + strings.Join(e.Known, ", ")
 }
 
+// engines in the order of their names.
+var engines = []Engine{command{}, sglang{}, vllm{}}
+
 // Names lists the engines that Lookup knows, sorted.
-func Names() []string { return []string{"sglang"} }
+func Names() []string {
+	names := make([]string, len(engines))
+	for i, e := range engines {
+		names[i] = e.Name()
+	}
+	return names
+}
 
 // Lookup returns the engine of that name, or an *UnknownError.
 func Lookup(name string) (Engine, error) {
-	if slices.Contains(Names(), name) {
-		return sglang{}, nil
+	for _, e := range engines {
+		if e.Name() == name {
+			return e, nil
+		}
 	}
 	return nil, &UnknownError{Name: name, Known: Names()}
+}
+
+// checkFlags refuses what no engine can be started with.
+func checkFlags(s Server) error {
+	for _, f := range s.Flags {
+		if f.Kind == Omitted {
+			continue
+		}
+		if f.Name == "port" {
+			return fmt.Errorf("flag port: set server.port instead, specrun checks and leases it")
+		}
+		if f.Name == "" || strings.HasPrefix(f.Name, "-") || strings.ContainsAny(f.Name, " =\n") {
+			return fmt.Errorf("%q is no name of a flag: write it without dashes", f.Name)
+		}
+		if n := len(f.Values); (f.Kind == Value || f.Kind == JSON) && n != 1 || f.Kind == Bare && n != 0 {
+			return fmt.Errorf("flag %s (%v) with %d values", f.Name, f.Kind, n)
+		}
+	}
+	for _, a := range s.Args {
+		if a == "--port" || strings.HasPrefix(a, "--port=") {
+			return fmt.Errorf("--port in server.args: set server.port instead, specrun checks and leases it")
+		}
+	}
+	return nil
 }

@@ -16,7 +16,7 @@ import (
 // observe feeds a log in chunks of n bytes.
 func observe(t *testing.T, log string, n int) (all server.Observation) {
 	t.Helper()
-	r := sg(t).Readiness()
+	r := sg(t).Readiness(Server{})
 	for rest := []byte(log); len(rest) > 0; {
 		k := min(n, len(rest))
 		o := r.Observe(rest[:k])
@@ -99,7 +99,7 @@ func TestReadiness_Decoys(t *testing.T) {
 }
 
 func TestReadiness_LineWithoutEndIsBounded(t *testing.T) {
-	r := newSGLangReadiness()
+	r := newStartLog(sglangText)
 	block := []byte(strings.Repeat("x", 10000))
 	for range 100 {
 		r.Observe(block)
@@ -146,12 +146,12 @@ func TestProbe_NeedsARealGeneration(t *testing.T) {
 		"no JSON": {`<html>`, false},
 	} {
 		s := fakeServer(t, map[string]string{"/generate": c.answer})
-		if err := sg(t).Readiness().Probe(t.Context(), s.Client(), s.URL); (err == nil) != c.ok {
+		if err := sg(t).Readiness(Server{}).Probe(t.Context(), s.Client(), s.URL); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := fakeServer(t, nil)
-	if err := sg(t).Readiness().Probe(t.Context(), s.Client(), s.URL); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := sg(t).Readiness(Server{}).Probe(t.Context(), s.Client(), s.URL); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("no such path: %v", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestEffectiveConfig_OldAndNewPath(t *testing.T) {
 	want := map[string]string{"tp_size": "8", "mem_fraction_static": "0.90", "model_path": "/m", "disable_x": "false", "none": "null", "bs": "[1,2]", "m": `{"a":"<b>"}`}
 	for _, path := range []string{"/server_info", "/get_server_info"} {
 		s := fakeServer(t, map[string]string{path: body})
-		got, err := sg(t).EffectiveConfig(t.Context(), s.Client(), s.URL)
+		got, err := sg(t).EffectiveConfig(t.Context(), s.Client(), s.URL, nil)
 		if err != nil || len(got) != len(want) {
 			t.Fatalf("%s: %v, %v", path, got, err)
 		}
@@ -172,7 +172,7 @@ func TestEffectiveConfig_OldAndNewPath(t *testing.T) {
 		}
 	}
 	s := fakeServer(t, nil)
-	if _, err := sg(t).EffectiveConfig(t.Context(), s.Client(), s.URL); err == nil {
+	if _, err := sg(t).EffectiveConfig(t.Context(), s.Client(), s.URL, nil); err == nil {
 		t.Error("a server without the path gave a configuration")
 	}
 }

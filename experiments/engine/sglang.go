@@ -18,7 +18,10 @@ const sglangModule = "sglang.launch_server"
 
 func (sglang) Name() string { return "sglang" }
 
-func (sglang) Readiness() server.Readiness { return newSGLangReadiness() }
+func (sglang) Readiness(Server) server.Readiness { return &sglangReadiness{newStartLog(sglangText)} }
+
+// CrashIn implements Engine.
+func (sglang) CrashIn(tail []byte) *server.Crash { return sglangAdvice.in(tail) }
 
 // Argv is prefix, interpreter, module, flags, --port, args.
 func (sglang) Argv(s Server) ([]string, error) {
@@ -28,24 +31,8 @@ func (sglang) Argv(s Server) ([]string, error) {
 	if s.Port < 1 || s.Port > 65535 {
 		return nil, fmt.Errorf("sglang: port %d", s.Port)
 	}
-	for _, f := range s.Flags {
-		if f.Kind == Omitted {
-			continue
-		}
-		if f.Name == "port" {
-			return nil, fmt.Errorf("sglang: flag port: set server.port instead, specrun checks and leases it")
-		}
-		if f.Name == "" || strings.HasPrefix(f.Name, "-") || strings.ContainsAny(f.Name, " =\n") {
-			return nil, fmt.Errorf("sglang: %q is no name of a flag: write it without dashes", f.Name)
-		}
-		if n := len(f.Values); (f.Kind == Value || f.Kind == JSON) && n != 1 || f.Kind == Bare && n != 0 {
-			return nil, fmt.Errorf("sglang: flag %s (%v) with %d values", f.Name, f.Kind, n)
-		}
-	}
-	for _, a := range s.Args {
-		if a == "--port" || strings.HasPrefix(a, "--port=") {
-			return nil, fmt.Errorf("sglang: --port in server.args: set server.port instead, specrun checks and leases it")
-		}
+	if err := checkFlags(s); err != nil {
+		return nil, fmt.Errorf("sglang: %w", err)
 	}
 	argv := slices.Concat(s.Prefix, []string{s.Python, "-m", sglangModule}, Render(s.Flags, nil))
 	argv = append(argv, "--port", strconv.Itoa(s.Port))
@@ -122,12 +109,6 @@ func (sglang) WithoutSpeculation() string {
 		"keeps the draft model's memory for its KV cache, and may use mixed chunked prefill; it has no cycle, so it is compared in tok/s and TPOT"
 }
 
-// milestone is a step of the start: text of a log line and what it means.
-type milestone struct {
-	re   *regexp.Regexp
-	name string // may use groups of re
-}
-
 // sglangMilestones in the order in which they are tried. The texts are those
 // that stay the same from 0.4.6 on.
 var sglangMilestones = []milestone{
@@ -142,26 +123,21 @@ var sglangMilestones = []milestone{
 	{regexp.MustCompile(`^max_total_num_tokens=`), "scheduler up"},
 }
 
-// sglangReady is printed after the server's own warm-up request succeeded, or,
-// with --skip-server-warmup, after none: it is no proof by itself.
+// sglangText's ready marker is printed after the server's own warm-up request
+// succeeded, or, with --skip-server-warmup, after none: it is no proof by itself.
+// The prefix is the stamp of a line, with the ranks that size > 1 have.
+var sglangText = startText{
+	prefix:     regexp.MustCompile(`^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?(?: [A-Z][A-Z_]*\d+)*\] ?`),
+	ready:      regexp.MustCompile(regexp.QuoteMeta(sglangReady)),
+	milestones: sglangMilestones,
+	advice:     sglangAdvice,
+}
+
 const sglangReady = "The server is fired up and ready to roll!"
 
-// sglangPrefix is the stamp of a log line, with the ranks that size > 1 have.
-var sglangPrefix = regexp.MustCompile(`^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?(?: [A-Z][A-Z_]*\d+)*\] ?`)
-
-// crashAdvice is what usually helps, by crash kind.
-var crashAdvice = map[string]string{
-	"cuda_oom":            "lower mem-fraction-static (draft weights, draft KV and graphs come out of what is left), or cuda-graph-max-bs",
-	"cuda_graph_capture":  "lower mem-fraction-static or cuda-graph-max-bs, or disable CUDA graphs to see the cause",
-	"cuda_error":          "run it once with CUDA_LAUNCH_BLOCKING=1 in server.env to see which call fails",
-	"nccl_error":          "compare NCCL_* with a start that worked, and run it with NCCL_DEBUG=INFO in server.env",
-	"nccl_timeout":        "a rank did not answer; look for the first rank that ended, and run it with NCCL_DEBUG=INFO",
-	"watchdog":            "a forward pass hung; raise watchdog-timeout only if it is known to be slow",
-	"port_in_use":         "server.port: auto finds a free port; a server that was left over may hold those it derives from it",
-	"killed_sigkill":      "mostly the host ran out of memory while loading: see dmesg on the host",
-	"host_oom":            "the host ran out of memory; fewer ranks load at once, or more memory is needed",
-	"import_error":        "the engine or a patched file does not import: see specrun status for what is patched",
-	"engine_start_failed": "a flag is unknown to this release or has a wrong value: see the last lines of the log",
-	"disk_full":           "make space on the host",
-	"gpu_driver":          "the driver does not work on this host: try nvidia-smi there",
+// sglangAdvice names SGLang's own flags.
+var sglangAdvice = crashAdvice{
+	"cuda_oom":           "lower mem-fraction-static (draft weights, draft KV and graphs come out of what is left), or cuda-graph-max-bs",
+	"cuda_graph_capture": "lower mem-fraction-static or cuda-graph-max-bs, or disable CUDA graphs to see the cause",
+	"watchdog":           "a forward pass hung; raise watchdog-timeout only if it is known to be slow",
 }

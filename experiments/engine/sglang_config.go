@@ -1,38 +1,14 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 )
-
-// get reads the first of paths that the server knows. Old releases lack the new
-// names; new ones warn about the old.
-func get(ctx context.Context, client *http.Client, base string, into any, paths ...string) error {
-	var failed error
-	for _, p := range paths {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+p, nil)
-		if err != nil {
-			return err
-		}
-		err = do(client, req, into)
-		var status *StatusError
-		if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusMethodNotAllowed) {
-			failed = err
-			continue
-		}
-		return err
-	}
-	return failed
-}
 
 // EffectiveConfig implements Engine. What changes while the server works
 // (internal_states) is left out.
-func (sglang) EffectiveConfig(ctx context.Context, client *http.Client, base string) (map[string]string, error) {
+func (sglang) EffectiveConfig(ctx context.Context, client *http.Client, base string, _ StartLog) (map[string]string, error) {
 	var raw map[string]any
 	if err := get(ctx, client, base, &raw, "/server_info", "/get_server_info"); err != nil {
 		return nil, fmt.Errorf("read the effective configuration: %w", err)
@@ -51,34 +27,9 @@ func (sglang) EffectiveConfig(ctx context.Context, client *http.Client, base str
 	return out, nil
 }
 
-// plainJSON is a string as it is, anything else as compact JSON.
-func plainJSON(v any) (string, error) {
-	if s, ok := v.(string); ok {
-		return s, nil
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return "", err
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
-}
-
 // Model implements Engine.
 func (sglang) Model(ctx context.Context, client *http.Client, base string) (string, error) {
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := get(ctx, client, base, &list, "/v1/models"); err != nil {
-		return "", fmt.Errorf("read the model's name: %w", err)
-	}
-	if len(list.Data) == 0 || list.Data[0].ID == "" {
-		return "", fmt.Errorf("read the model's name: %s/v1/models lists none", base)
-	}
-	return list.Data[0].ID, nil
+	return firstModel(ctx, client, base)
 }
 
 // rule is what the server is known to do with a flag; says says whether it
@@ -124,16 +75,4 @@ func (sglang) Compare(asked []Flag, effective map[string]string) []Mismatch {
 		out = append(out, m)
 	}
 	return out
-}
-
-func decode(s string, into any) error {
-	dec := json.NewDecoder(strings.NewReader(s))
-	dec.UseNumber()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if dec.More() {
-		return fmt.Errorf("more than one value")
-	}
-	return nil
 }
