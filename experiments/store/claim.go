@@ -5,7 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 )
+
+// Forever is an expiry of a claim that never comes: its holder is asked, not the
+// clock, whether it still works on the sweep.
+const Forever = math.MaxInt64
 
 // Claim makes controller the one that works on the sweep until expiresUs
 // (microseconds UTC, by this machine's clock); the same controller extends its
@@ -47,4 +52,17 @@ func (s *Store) Claim(ctx context.Context, sweepID, controller string, expiresUs
 		}
 		return nil
 	})
+}
+
+// Holder names who has the claim on a sweep, also when it has expired; "" when
+// nobody has.
+func (s *Store) Holder(ctx context.Context, sweepID string) (controller string, expiresUs int64, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT controller, expires_us FROM claim WHERE sweep_id = $1`, sweepID).Scan(&controller, &expiresUs)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("who works on sweep %s: %w", sweepID, err)
+	}
+	return controller, expiresUs, nil
 }

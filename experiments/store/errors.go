@@ -68,6 +68,9 @@ type ClaimedError struct {
 }
 
 func (e *ClaimedError) Error() string {
+	if e.ExpiresUs == Forever {
+		return fmt.Sprintf("sweep %s is being worked on by %s", e.SweepID, e.Controller)
+	}
 	return fmt.Sprintf("sweep %s is being worked on by %s (its claim expires %s)",
 		e.SweepID, e.Controller, time.UnixMicro(e.ExpiresUs).UTC().Format(time.RFC3339))
 }

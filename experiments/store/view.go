@@ -14,32 +14,8 @@ import (
 func (s *Store) View(ctx context.Context, sweepID string) (record.SweepView, error) {
 	var v record.SweepView
 	err := s.read(ctx, func(tx *sql.Tx) error {
-		sweeps, err := collect(ctx, tx, scanSweep, selectSweep+` WHERE id = $1`, sweepID)
-		if err != nil {
-			return err
-		}
-		if len(sweeps) == 0 {
-			return &NotFoundError{What: "sweep", ID: sweepID}
-		}
-		v.Sweep = sweeps[0]
-		const inSweep = ` WHERE launch_id IN (SELECT id FROM launch WHERE sweep_id = $1) ORDER BY ord`
-		v.Cells, err = collect(ctx, tx, scanCell, selectCell+` WHERE sweep_id = $1 ORDER BY ord`, sweepID)
-		if err == nil {
-			v.Slots, err = collect(ctx, tx, scanSlot, selectSlot+
-				` WHERE cell_id IN (SELECT id FROM cell WHERE sweep_id = $1) ORDER BY ord`, sweepID)
-		}
-		if err == nil {
-			v.Launches, err = collect(ctx, tx, scanLaunch, selectLaunch+` WHERE sweep_id = $1 ORDER BY ord`, sweepID)
-		}
-		if err == nil {
-			v.Runs, err = collect(ctx, tx, scanRun, selectRun+inSweep, sweepID)
-		}
-		if err == nil {
-			v.Events, err = collect(ctx, tx, scanEvent, selectEvent+inSweep, sweepID)
-		}
-		if err == nil {
-			v.Artifact, err = collect(ctx, tx, s.scanArtifact, selectArtifact+inSweep, sweepID)
-		}
+		var err error
+		v, err = s.journal(ctx, tx, sweepID)
 		if err == nil {
 			v.Data, err = readData(ctx, tx, ` WHERE run_id IN (SELECT run.id FROM run
 				JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = $1)`, sweepID)
@@ -50,6 +26,37 @@ func (s *Store) View(ctx context.Context, sweepID string) (record.SweepView, err
 		return record.SweepView{}, fmt.Errorf("read sweep: %w", err)
 	}
 	return v, nil
+}
+
+// journal is View without data.
+func (s *Store) journal(ctx context.Context, tx *sql.Tx, sweepID string) (v record.SweepView, err error) {
+	sweeps, err := collect(ctx, tx, scanSweep, selectSweep+` WHERE id = $1`, sweepID)
+	if err != nil {
+		return v, err
+	}
+	if len(sweeps) == 0 {
+		return v, &NotFoundError{What: "sweep", ID: sweepID}
+	}
+	v.Sweep = sweeps[0]
+	const inSweep = ` WHERE launch_id IN (SELECT id FROM launch WHERE sweep_id = $1) ORDER BY ord`
+	v.Cells, err = collect(ctx, tx, scanCell, selectCell+` WHERE sweep_id = $1 ORDER BY ord`, sweepID)
+	if err == nil {
+		v.Slots, err = collect(ctx, tx, scanSlot, selectSlot+
+			` WHERE cell_id IN (SELECT id FROM cell WHERE sweep_id = $1) ORDER BY ord`, sweepID)
+	}
+	if err == nil {
+		v.Launches, err = collect(ctx, tx, scanLaunch, selectLaunch+` WHERE sweep_id = $1 ORDER BY ord`, sweepID)
+	}
+	if err == nil {
+		v.Runs, err = collect(ctx, tx, scanRun, selectRun+inSweep, sweepID)
+	}
+	if err == nil {
+		v.Events, err = collect(ctx, tx, scanEvent, selectEvent+inSweep, sweepID)
+	}
+	if err == nil {
+		v.Artifact, err = collect(ctx, tx, s.scanArtifact, selectArtifact+inSweep, sweepID)
+	}
+	return v, err
 }
 
 // Run reads one run by its id or an unambiguous beginning of it. It fails with
