@@ -48,9 +48,14 @@ func (d *localDriver) start(ctx context.Context, line string, _ bool) (process, 
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: start a script: %w", d.Name, context.Cause(ctx))
 	}
-	args := append(d.Shell[1:len(d.Shell):len(d.Shell)], "-s")
-	if line == execPayloadLine {
-		args = append(args[:len(args)-1], "-c", payloadReader)
+	args := d.Shell[1:len(d.Shell):len(d.Shell)]
+	switch line {
+	case execLine:
+		args = append(args, "-s")
+	case execPayloadLine:
+		args = append(args, "-c", payloadReader)
+	default: // into a container
+		args = append(args, "-c", "exec "+line)
 	}
 	cmd := exec.Command(d.Shell[0], args...)
 	cmd.Env, cmd.Dir = d.Env, d.Dir

@@ -109,7 +109,16 @@ func (h *Host) run(ctx context.Context, s Script, input io.Reader, sink io.Write
 	case <-ctx.Done():
 		return h.cancelled(ctx, s, p, x)
 	}
-	return x.verdict(h.name, s.Name, op)
+	res, err := x.verdict(h.name, s.Name, op)
+	if e, ok := h.driver.(explainer); ok && errors.Is(err, ErrNoise) {
+		err = e.unstarted(ctx, err)
+	}
+	return res, err
+}
+
+// explainer is a driver that knows why a script may not have begun.
+type explainer interface {
+	unstarted(ctx context.Context, err error) error
 }
 
 // execution is a running script seen from here.

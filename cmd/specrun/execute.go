@@ -26,7 +26,7 @@ func (a *app) experimentHost(ctx context.Context, e configs.Host) (*experiments.
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return experiments.Connect(c.Host, experiments.ConnectOptions{
+	return experiments.Connect(c, experiments.ConnectOptions{
 		StateDir: e.StateDir,
 		Worker:   bench.FindWorker(self, a.flags.workerBinary),
 		Patches:  a.lookupPatch,

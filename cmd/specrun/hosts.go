@@ -25,7 +25,17 @@ const parallel = 16
 // connection is one host that a command works on.
 type connection struct {
 	*remote.Host
-	entry configs.Host
+	entry  configs.Host
+	around *remote.Host // whose container Host is; nil: Host is in none
+}
+
+// Close ends the connection, also that around a container.
+func (c *connection) Close() error {
+	err := c.Host.Close()
+	if c.around != nil {
+		err = errors.Join(err, c.around.Close())
+	}
+	return err
 }
 
 // where names the interpreter and environment of a host's server. What the
@@ -127,20 +137,33 @@ func (a *app) specForHosts() (*experiments.Spec, error) {
 	return spec, err
 }
 
-// connect opens the one connection to a host.
+// connect opens the one connection to a host, and goes into its container where
+// the hosts file names one.
 func (a *app) connect(ctx context.Context, e configs.Host) (*connection, error) {
-	if e.Container != "" {
-		return nil, usagef("remove container: from the hosts file, or give the path inside it as a host of its own", "%s: containers are not supported by this version", e.Name)
-	}
-	if e.Kind == configs.Local {
-		return &connection{remote.Local(remote.LocalConfig{Name: e.Name}), e}, nil
-	}
-	a.progress("%s: connecting", e.Name)
-	h, err := a.dial(ctx, e)
+	h, err := a.connectHost(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{h, e}, nil
+	if e.Container == "" {
+		return &connection{Host: h, entry: e}, nil
+	}
+	in, err := remote.ParseContainer(e.Container)
+	if err != nil {
+		return nil, errors.Join(usagef("container: NAME, docker:NAME or podman:NAME", "%s: %v", e.Name, err), h.Close())
+	}
+	inside, err := h.Container(ctx, in)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return &connection{Host: inside, entry: e, around: h}, nil
+}
+
+func (a *app) connectHost(ctx context.Context, e configs.Host) (*remote.Host, error) {
+	if e.Kind == configs.Local {
+		return remote.Local(remote.LocalConfig{Name: e.Name}), nil
+	}
+	a.progress("%s: connecting", e.Name)
+	return a.dial(ctx, e)
 }
 
 // dial fills the connection's settings from the hosts file, then from ssh_config

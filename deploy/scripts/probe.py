@@ -64,6 +64,8 @@ def can_write(folder):
 
 def host_id():
     """Machine and PID namespace, as host_identity of remote.HostLib has it."""
+    if os.environ.get("SPECRUN_CONTAINER"):
+        return "container/" + os.environ["SPECRUN_CONTAINER"]
     machine = ""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/hostname"):
         machine = machine or text(path).split("\n")[0].strip()

@@ -100,22 +100,39 @@ func claim(dir string) error {
 }
 
 // identity is boot id, pid and start ticks: a pid alone may be given to another
-// process later.
+// process later. It is what boot_identity and alive of remote.HostLib go by.
 func identity() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("benchmark identity: %w", err)
 	}
-	stat, err := os.ReadFile("/proc/self/stat")
+	id := strings.TrimSpace(string(boot))
+	if os.Getenv("SPECRUN_CONTAINER") != "" { // which boots when its first process starts
+		first, err := startTicks("1")
+		if err != nil {
+			return "", err
+		}
+		id += "." + first
+	}
+	ticks, err := startTicks("self")
+	if err != nil {
+		return "", err
+	}
+	return id + " " + strconv.Itoa(os.Getpid()) + " " + ticks + "\n", nil
+}
+
+// startTicks is field 22 of a process's stat.
+func startTicks(pid string) (string, error) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return "", fmt.Errorf("benchmark identity: %w", err)
 	}
 	// The command name may hold blanks and brackets; fields count from behind it.
 	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(f) < 20 {
-		return "", fmt.Errorf("benchmark identity: /proc/self/stat has %d fields", len(f))
+		return "", fmt.Errorf("benchmark identity: /proc/%s/stat has %d fields", pid, len(f))
 	}
-	return strings.TrimSpace(string(boot)) + " " + strconv.Itoa(os.Getpid()) + " " + f[19] + "\n", nil
+	return f[19], nil
 }
 
 // replace writes a file so that readers see the old content or the new, also

@@ -5,8 +5,15 @@
 # a stranger's.
 
 # host_identity sets boot_id, and host_id: machine and PID namespace, what must be
-# equal for a pid to mean the same process. It has no blanks. Runs readlink.
+# equal for a pid to mean the same process. It has no blanks. Runs readlink. In a
+# container that was entered from its host it is the container: its PID namespace
+# is another one after each restart.
 host_identity() {
+	if [ -n "${SPECRUN_CONTAINER-}" ]; then
+		host_id=container/$SPECRUN_CONTAINER
+		boot_identity
+		return 0
+	fi
 	host_id=
 	for id_file in /etc/machine-id /var/lib/dbus/machine-id /proc/sys/kernel/hostname; do
 		[ -n "$host_id" ] || [ ! -r "$id_file" ] || read -r host_id <"$id_file" || :
@@ -15,10 +22,12 @@ host_identity() {
 	boot_identity
 }
 
-# boot_identity sets boot_id, to nothing where the system does not tell.
+# boot_identity sets boot_id, to nothing where the system does not tell. A
+# container boots when its first process starts.
 boot_identity() {
 	boot_id=
 	[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot_id </proc/sys/kernel/random/boot_id
+	[ -z "${SPECRUN_CONTAINER-}" ] || boot_id=$boot_id.$(proc 1 && echo "$p_ticks")
 }
 
 # proc PID sets p_state (a letter), p_ppid, p_pgid, p_sid, p_ticks; false when
