@@ -67,7 +67,7 @@ func Serve(ctx context.Context, dir string) error {
 // claim takes the folder by writing who we are: link makes name and content
 // appear at once.
 func claim(dir string) error {
-	me, err := identity()
+	me, err := Identity()
 	if err != nil {
 		return err
 	}
@@ -99,9 +99,10 @@ func claim(dir string) error {
 	return nil
 }
 
-// identity is boot id, pid and start ticks: a pid alone may be given to another
-// process later. It is what boot_identity and alive of remote.HostLib go by.
-func identity() (string, error) {
+// Identity names this process on its host: boot id, pid and start ticks, in a
+// line. A pid alone may be given to another process later. It is what
+// boot_identity and alive of remote.HostLib go by.
+func Identity() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("benchmark identity: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"specrun/experiments/record"
 )
@@ -59,6 +60,7 @@ type merge struct {
 	view     record.SweepView           // of from, without data
 	had      map[string]record.RunState // runs of to
 	data     map[string]record.RunData  // of the runs that are new or have ended since
+	labels   map[string][]record.Label  // of all runs: some are put on later
 	done     Merged
 }
 
@@ -78,6 +80,9 @@ func (m *merge) read(ctx context.Context, artifacts bool) error {
 		}
 		if !artifacts {
 			m.view.Artifact = nil
+		}
+		if m.labels, err = labelsOf(ctx, tx, m.sweepID); err != nil {
+			return err
 		}
 		m.data = map[string]record.RunData{}
 		for _, r := range m.view.Runs {
@@ -232,7 +237,38 @@ func (m *merge) runs(ctx context.Context, tx *sql.Tx) error {
 			m.done.Runs++
 		}
 	}
+	return m.label(ctx, tx)
+}
+
+// label puts the labels on runs that ended before, and got them since.
+func (m *merge) label(ctx context.Context, tx *sql.Tx) error {
+	here, err := labelsOf(ctx, tx, m.sweepID)
+	if err != nil {
+		return err
+	}
+	for run, labels := range m.labels {
+		fresh := slices.DeleteFunc(slices.Clone(labels), func(l record.Label) bool { return slices.Contains(here[run], l) })
+		if len(fresh) == 0 {
+			continue
+		}
+		if err := addLabels(ctx, tx, run, fresh); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func labelsOf(ctx context.Context, tx *sql.Tx, sweepID string) (map[string][]record.Label, error) {
+	by := map[string][]record.Label{}
+	err := each(ctx, tx, func(rows *sql.Rows) error {
+		var run string
+		var l record.Label
+		err := rows.Scan(&run, &l.Name, &l.Reason)
+		by[run] = append(by[run], l)
+		return err
+	}, `SELECT run_id, name, reason FROM label WHERE run_id IN
+		(SELECT run.id FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = $1) ORDER BY run_id, ord`, sweepID)
+	return by, err
 }
 
 func (m *merge) run(ctx context.Context, tx *sql.Tx, r record.Run, known bool) error {
