@@ -12,6 +12,9 @@ import (
 // ResumeOptions changes what resume takes up.
 type ResumeOptions struct {
 	RetryFailed bool // failed runs are measured again; the old ones are superseded
+	// EndOnly ends what is open and puts the host back as after: says, as an
+	// interrupt does, and measures nothing more. The sweep is interrupted then.
+	EndOnly bool
 }
 
 // Resume goes on with a sweep whose controller ended at any moment: what is
@@ -47,8 +50,30 @@ func Resume(ctx context.Context, deps Deps, sweepID string, o ResumeOptions) (*S
 		if err != nil {
 			return &fatalError{err}
 		}
-		return x.takeUp(ctx, view, o)
+		if err := x.takeUp(ctx, view, o); err != nil || !o.EndOnly {
+			return err
+		}
+		return errEnded
 	})
+}
+
+// errEnded ends an execution that was to end only.
+var errEnded = errors.New("the sweep was to be ended")
+
+// without is what is left of joined errors when one of them counts as none.
+func without(err, none error) error {
+	if err == none {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || !errors.Is(err, none) {
+		return err
+	}
+	var rest []error
+	for _, part := range joined.Unwrap() {
+		rest = append(rest, without(part, none))
+	}
+	return errors.Join(rest...)
 }
 
 // takeUp makes the state of an earlier controller our own and ends or continues
@@ -82,6 +107,9 @@ func (x *execution) takeUp(ctx context.Context, view record.SweepView, o ResumeO
 	if err := x.recallFound(view.Events); err != nil {
 		return err
 	}
+	if err := x.ends.recall(view.Events); err != nil {
+		return err
+	}
 	events := map[string][]record.Event{}
 	for _, e := range view.Events {
 		events[e.LaunchID] = append(events[e.LaunchID], e)
@@ -93,10 +121,15 @@ func (x *execution) takeUp(ctx context.Context, view record.SweepView, o ResumeO
 		}
 		a := x.newAttempt(PlannedLaunch{N: j.launch.N, Round: j.launch.Round, Runs: j.launch.Runs}, l)
 		a.journal = j
+		if ours, err := x.endsIn(ctx, a, o); err != nil {
+			return err
+		} else if ours {
+			continue
+		}
 		if l.State != record.LaunchActive && l.State != record.LaunchPlanned {
 			continue
 		}
-		if err := a.reopen(ctx, active[l.ID]); err != nil {
+		if err := a.reopen(ctx, active[l.ID], o); err != nil {
 			return err
 		}
 	}
@@ -106,7 +139,7 @@ func (x *execution) takeUp(ctx context.Context, view record.SweepView, o ResumeO
 // reopen decides what becomes of a launch that was left open. It goes on when
 // its server runs and its benchmark, if any, was not lost; a launch that had
 // failed gets its runs failed; anything else is cleaned up and made anew.
-func (a *attempt) reopen(ctx context.Context, active []record.Run) error {
+func (a *attempt) reopen(ctx context.Context, active []record.Run, o ResumeOptions) error {
 	a.x.launches++
 	if a.journal.lease != nil {
 		a.leases = *a.journal.lease
@@ -119,6 +152,9 @@ func (a *attempt) reopen(ctx context.Context, active []record.Run) error {
 	goOn, why, err := a.canGoOn(ctx, run)
 	if err != nil {
 		return err
+	}
+	if goOn && o.EndOnly {
+		goOn, why = false, "the sweep is being ended"
 	}
 	if goOn {
 		a.progress(stepLaunch, PhaseNote, "an earlier controller's server still runs: going on with it")

@@ -1,0 +1,3 @@
+# Removes a file that was packed for a transfer. In: FILE.
+
+main() { rm -f "$FILE"; }

@@ -1,0 +1,13 @@
+# Packs what a sweep has stored so far, for a transfer. In: DIR, WANT: hashes of
+# kept files, one a line, or nothing for the results. Out: "file PATH".
+
+main() {
+	umask 077
+	worker=
+	{ IFS= read -r worker <"$DIR/worker"; } 2>/dev/null || :
+	if [ ! -x "$worker" ]; then
+		echo "$DIR: the specrun that it runs with is gone ($worker)" >&2
+		exit 1
+	fi
+	printf '%s\n' "$WANT" | "$worker" detached pack --dir "$DIR"
+}
