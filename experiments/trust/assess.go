@@ -113,7 +113,10 @@ type Input struct {
 	Mismatches []Mismatch
 
 	SpeculationSigns []string // what tells that the server speculates
+	Sums             *Sums    // nil: not both the log and the counters have drafts
 
+	LogCut           string // what is missing of the server's log of the benchmark; "" for nothing
+	DiedAfter        string // how the server ended behind the last response; "" when it lived on
 	ServerAlive      Answer // the same process at the end of the benchmark
 	CompiledInWindow Answer // kernels were compiled during the benchmark
 	CompileEvidence  string
@@ -142,6 +145,7 @@ type Input struct {
 	PreEdited        []string    // target files with that verdict
 	OnController     bool        // the benchmark ran on the controller
 	Imported         bool
+	Attached         bool   // somebody else runs the server
 	SimulatedBecause string // "" = real
 	// AcceptanceSimulated says that the engine draws how much is accepted, so that
 	// the text it puts out means nothing.

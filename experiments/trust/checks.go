@@ -17,6 +17,7 @@ const (
 	CheckClaim         = "profiler-against-benchmark"
 	CheckAcceptSources = "accept-len-sources"
 	CheckAcceptRange   = "accept-len-range"
+	CheckSums          = "log-against-counters"
 	CheckPhases        = "phases-against-total"
 	CheckTokens        = "client-against-server-tokens"
 	CheckPossible      = "numbers-possible"
@@ -60,7 +61,7 @@ const speculating = "no speculation"
 // all makes every check, in the order in which they are listed.
 func all(in Input) []record.TrustCheck {
 	return qualify([]record.TrustCheck{
-		checkTPOT(in), checkThroughput(in), checkSteady(in), checkClaim(in), checkAcceptSources(in), checkAcceptRange(in), checkPhases(in),
+		checkTPOT(in), checkThroughput(in), checkSteady(in), checkClaim(in), checkAcceptSources(in), checkAcceptRange(in), checkSums(in), checkPhases(in),
 		checkTokens(in), checkPossible(in), checkKeptUp(in), checkNobody(in), checkRequests(in), checkCycles(in), checkCache(in), checkConfig(in), checkSpeculation(in), checkPatch(in), checkOneProfiler(in),
 		checkAlive(in), checkClocks(in), checkAlone(in), checkCompile(in), checkPrompts(in), checkOutputs(in), checkBaseline(in),
 	})

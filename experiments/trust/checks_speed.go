@@ -10,7 +10,7 @@ import (
 // acceptSources are who states an accept length, the most exact first: the
 // response's counters are of exactly these requests, the log's lines of
 // intervals of cycles.
-var acceptSources = []struct{ name, words string }{{"per_request", "requests"}, {"server_log", "server log"}, {"profiler", "profiler"}}
+var acceptSources = []struct{ name, words string }{{"per_request", "requests"}, {"server_counters", "server's counters"}, {"server_log", "server log"}, {"profiler", "profiler"}}
 
 // checkTPOT: with one request at a time, the time of a token is the time of a
 // cycle divided by the tokens it yields.
@@ -236,8 +236,8 @@ func checkAcceptSources(in Input) record.TrustCheck {
 				cycles = profiled(in)
 			case "server_log":
 				cycles = ofLines(in, n)
-			case "per_request":
-				whole = cycles
+			case "per_request", "server_counters":
+				whole = max(whole, cycles)
 			}
 			all = append(all, stated{s.words, v, cycles})
 		}

@@ -16,6 +16,8 @@ const (
 	PatchUnverified = "patch-unverified"
 	OutputChanged   = "output-changed"
 	Disagree        = "disagree"
+	LogCut          = "log-cut"
+	DiedAfter       = "died-after"
 	Throttled       = "throttled"
 	Drift           = "drift"
 	Tunnel          = "tunnel"
@@ -90,6 +92,10 @@ func Labels() []Label {
 			"greedy output differs from that of the sweep's first run with the same speculative flags and benchmark; with several requests at once only on a server with --enable-deterministic-inference", "compare the outputs in bench.json; do not call it faster"},
 		{Disagree, "two measurements of the same thing differ: one of them is wrong",
 			"a check that compares two measurements failed; the reason names it", "where client-kept-up or nobody-else failed, believe no speed and measure again; else believe the client's numbers; see the checks with specrun show"},
+		{LogCut, "a part of the server's log of this benchmark is missing: what is read out of it (TOTAL, accept length) rests on what is left",
+			"the log was cut, replaced or removed, or its writer held lines back in a block", "no log rotation while it is measured; PYTHONUNBUFFERED=1 in server.env"},
+		{DiedAfter, "the server ended by itself after the last response: the numbers are whole, the server is not to be trusted",
+			"its process was found ended after the last response and before the stop", "read the end of its log: specrun logs"},
 		{Throttled, "the GPU lowered its clocks",
 			"a power, thermal or hardware reason in over 5 % of the readings", "cooling, power limit, or fewer neighbours"},
 		{Drift, "the host changed during the sweep",
@@ -97,7 +103,7 @@ func Labels() []Label {
 		{Tunnel, "client times include the connection to the host",
 			"the benchmark ran on the controller", "bench.where: host"},
 		{Attached, "specrun did not start the server: its command line is not known for sure",
-			"the runs were made on a server that was running already" + notYet, "compare with care, or measure on a server of specrun's own"},
+			"the runs were made on a server that was running already (server.attach)", "compare with care, or measure on a server of specrun's own"},
 		{SharedHost, "others used the GPUs or the server at the same time",
 			"a process that is not the server's held GPU memory during the benchmark, or the server had more requests at once or more tokens than the client sent", "ask for the machine alone, and for a port that nobody else knows"},
 		{TotalUnknown, "TOTAL is missing, or nobody says what it spans; the reason names which",

@@ -51,6 +51,8 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 	if failed := failures(checks); failed != "" {
 		add(true, Disagree, "%s", failed)
 	}
+	add(in.LogCut != "", LogCut, "%s", in.LogCut)
+	add(in.DiedAfter != "", DiedAfter, "%s", in.DiedAfter)
 	if in.GPUSamples > 0 {
 		share := float64(in.ThrottledSamples) / float64(in.GPUSamples)
 		why := ""
@@ -64,6 +66,7 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 	if c := checkNobody(in); c.Outcome == record.Fail {
 		neighbours = append(neighbours, c.Explanation)
 	}
+	add(in.Attached, Attached, "specrun neither started nor configured the server")
 	add(len(neighbours) > 0, SharedHost, "%s", strings.Join(neighbours, ", "))
 	_, measured := value(in.Metrics, "cycle_total")
 	switch {
