@@ -61,34 +61,6 @@ func (b *cellBuilder) droppedBy(c combination) (string, error) {
 	return "", nil
 }
 
-// stepsFlag is the flag whose 0 means no speculation.
-const stepsFlag = "speculative-num-steps"
-
-// speculationOff says that steps=0 makes the combination a server without
-// speculation. Rules about speculation do not apply to it.
-func (b *cellBuilder) speculationOff(c combination) (bool, error) {
-	if v, ok := c.get(axisFlag, stepsFlag); ok {
-		return v.Text == "0", nil
-	}
-	env, err := b.env(c)
-	if err != nil {
-		return false, err
-	}
-	if v, ok := env.scalars["steps"]; ok && v.Text == "0" {
-		return true, nil
-	}
-	for _, f := range b.spec.Server.Flags {
-		if f.Name == stepsFlag && f.Value.Kind == KindScalar {
-			v, err := b.exprs.expand(f.Value.Scalar, env)
-			if err != nil {
-				return false, b.fault(c, "server.flags."+f.Name, err)
-			}
-			return v.Text == "0", nil
-		}
-	}
-	return false, nil
-}
-
 // build computes one cell; off leaves out what the baseline leaves out.
 func (b *cellBuilder) build(c combination, off bool) (Cell, error) {
 	env, err := b.env(c)
@@ -116,7 +88,9 @@ func (b *cellBuilder) build(c combination, off bool) (Cell, error) {
 			}
 		}
 	}
-	if cell.argv, err = b.opts.Renderer.Canonical(cfg); err != nil {
+	if cfg.Attach != nil { // its command line is its own
+		cell.argv = nil
+	} else if cell.argv, err = b.opts.Renderer.Canonical(cfg); err != nil {
 		return Cell{}, b.fault(c, "server.flags", err)
 	}
 	cell.Key, err = cellKey(cell, b.opts.EngineVersion)
@@ -135,6 +109,8 @@ func (b *cellBuilder) server(c combination, env cellEnv, off bool) (ServerConfig
 		return cfg, &SpecError{File: b.spec.File, Field: "server.python", Msg: "no interpreter is named",
 			Advice: "set server.python, or python: of the host " + b.opts.Host.Name + ", or --python"}
 	}
+	b.withPort(env)
+	cfg.Read = s.Read
 	var err error
 	if cfg.Patches, err = b.patches(c, off); err != nil {
 		return cfg, err
@@ -151,12 +127,12 @@ func (b *cellBuilder) server(c combination, env cellEnv, off bool) (ServerConfig
 	if err := b.launch(c, env, &cfg); err != nil {
 		return cfg, err
 	}
+	if err := cfg.toldPort(b.spec.File); err != nil {
+		return cfg, err
+	}
 	cfg.Env, cfg.Secrets, err = b.environment(c, env, cfg.Patches)
 	return cfg, err
 }
-
-// engineCommand is the engine of which nothing is known but its command line.
-const engineCommand = "command"
 
 // launch computes how the server comes to be.
 func (b *cellBuilder) launch(c combination, env cellEnv, cfg *ServerConfig) error {

@@ -10,7 +10,10 @@ import (
 // checkExpressions compiles every expression of a spec, so that a wrong one is
 // found before anything is started, and orders derived params.
 func (d *decoder) checkExpressions(s *Spec) error {
-	x := newExpressions(s.ParamNames())
+	if err := s.portParam(); err != nil {
+		return err
+	}
+	x := newExpressions(s.exprNames())
 	check := func(name string) func(Scalar, Pos) error {
 		return func(v Scalar, p Pos) error { return d.checkTemplate(x, name, v, p) }
 	}
@@ -31,7 +34,7 @@ func (d *decoder) checkExpressions(s *Spec) error {
 			return err
 		}
 	}
-	lists := map[string][]Entry{"server.args": s.Server.Args, "server.prefix": s.Server.Prefix, "bench": s.Bench}
+	lists := map[string][]Entry{"server.args": s.Server.Args, "server.prefix": s.Server.Prefix, "server.command": s.Server.Command, "bench": s.Bench}
 	for _, name := range sortedKeys(lists) {
 		for _, e := range lists[name] {
 			full := name

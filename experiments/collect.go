@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"specrun/experiments/bench"
 	"specrun/experiments/metrics"
@@ -37,6 +38,14 @@ func Collect(w Window) (record.RunData, error) {
 	s := metrics.Summarise(rows, decode, window)
 	data := record.RunData{Metrics: append(report.Metrics(), s.Metrics...), Samples: joined(s.Samples, report.Samples())}
 	data.Metrics = append(data.Metrics, slope(s.Samples)...)
+	spec := metrics.SummariseSpeculation(f.Speculation(), window, stepsOf(w.Cell, w.Checked.Effective))
+	data.Metrics = append(data.Metrics, slices.Concat(countedSpeculation(report), spec.Metrics)...)
+	read, samples, err := fromLog(w.Cell.Server.Read, w.Log, w.LogStart, window.LogStart, window.LogEnd)
+	if err != nil {
+		return record.RunData{}, err
+	}
+	data.Metrics = append(data.Metrics, read...)
+	data.Samples = joined(data.Samples, samples)
 	seen := sights{decode: decode, prefill: f.Prefills(), window: window}
 	for _, row := range rows {
 		if window.Inside(row) {
@@ -44,6 +53,7 @@ func Collect(w Window) (record.RunData, error) {
 		}
 	}
 	in := trustInput(w, report, s, data.Metrics, seen)
+	in.Sums = acceptanceSums(report, spec)
 	data.Labels, data.Checks = trust.Assess(in)
 	data.Metrics = append(data.Metrics, trust.GapMetrics(in)...)
 	data.Provenance = append(data.Provenance, factsOfWindow(w, report, s.Unsteady)...)

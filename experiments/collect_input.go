@@ -1,8 +1,6 @@
 package experiments
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -32,6 +30,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 		Span: sameSpan(seen.rows, seen.decode, seen.window), Probe: strongest(slices.Concat(asked, strangers)), Profilers: profilersIn(seen.rows),
 		ConfigRead: len(w.Checked.Effective) > 0, ServerAlive: trust.No,
 		PromptsSHA: r.PromptsSHA, SweepPromptsSHA: firstOf(w.PromptsSHA, r.PromptsSHA),
+		Attached:     w.Cell.Server.Attach != nil,
 		OnController: w.Cell.Bench.Where == "controller", SimulatedBecause: w.Checked.Simulated, AcceptanceSimulated: w.Checked.AcceptanceSimulated,
 		GPUSamples: len(r.GPU), ThrottleReasons: r.ThrottleReasons(),
 	}
@@ -42,10 +41,11 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	in.LogCached, in.LogPrompt = metrics.CachedTokens(seen.prefill, seen.window)
 	in.ThrottledSamples, _ = r.Throttled()
 	in.CompiledInWindow, in.CompileEvidence = compiledIn(w.Log, r)
-	if in.Steps > 0 || !asksSpeculation(w.Cell.Server) {
+	if in.Steps > 0 || !asksSpeculation(w.Cell.Server) && !in.Attached {
 		in.SpeculationSigns = speculationSigns(w.Checked.Effective, r, ms, s.Cycles)
 	}
 	in.Deterministic = deterministic(w)
+	in.LogCut, in.DiedAfter = w.LogCut, w.DiedAfter
 	if w.Alive {
 		in.ServerAlive = trust.Yes
 	}
@@ -60,6 +60,9 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 		in.Patches = append(in.Patches, p.Name)
 	}
 	for _, p := range strangers {
+		if in.Attached { // nothing was asked of it
+			continue
+		}
 		in.Strangers = append(in.Strangers, p.Name)
 		in.Mismatches = append(in.Mismatches, trust.Mismatch{Name: "patches", Asked: namesOf(asked), Effective: "also " + patchContent(p)})
 	}
@@ -276,63 +279,4 @@ func deterministic(w Window) bool {
 		return strings.EqualFold(v, "true")
 	}
 	return slices.ContainsFunc(w.Cell.Server.Flags, func(f ServerFlag) bool { return f.Name == deterministicFlag && f.Kind != flagOmitted })
-}
-
-// specAlgorithm is the flag that turns speculation on.
-const specAlgorithm = "speculative-algorithm"
-
-// asksSpeculation says whether a server is asked to speculate.
-func asksSpeculation(c ServerConfig) bool {
-	for _, f := range c.Flags {
-		if f.Name == specAlgorithm && len(f.Values) > 0 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--"+specAlgorithm) })
-}
-
-// steps is the number of speculative steps that a cell asks for, 0 for none.
-func steps(c Cell) int {
-	for _, f := range c.Server.Flags {
-		if f.Name == stepsFlag && len(f.Values) == 1 {
-			if n, err := strconv.Atoi(strings.TrimSpace(f.Values[0])); err == nil {
-				return n
-			}
-		}
-	}
-	return 0
-}
-
-// stepsOf is the same of a running server: where the cell does not say, the
-// server chose.
-func stepsOf(c Cell, effective map[string]string) int {
-	n := steps(c)
-	if n == 0 && asksSpeculation(c.Server) {
-		n, _ = strconv.Atoi(effective["speculative_num_steps"]) // null when it has none
-	}
-	return n
-}
-
-// speculationSigns are what tells that a server speculates, whatever was asked.
-func speculationSigns(effective map[string]string, r bench.Report, ms []record.Metric, profiled int) []string {
-	var out []string
-	if v := effective["speculative_algorithm"]; v != "" && v != "null" && !strings.EqualFold(v, "none") {
-		out = append(out, "the server's speculative_algorithm is "+v)
-	}
-	for _, m := range ms {
-		if m.Name == "accept_len" && m.Source == "server_log" && m.Value > 1 {
-			out = append(out, fmt.Sprintf("its log has an accept length of %.2f", m.Value))
-		}
-	}
-	verified := 0
-	for _, q := range r.Requests {
-		verified += max(q.VerifyCalls, 0)
-	}
-	if n := cmp.Or(float64(verified), r.ServerCounters["spec_verify_calls"]); n > 0 {
-		out = append(out, fmt.Sprintf("it counted %.0f verify steps", n))
-	}
-	if profiled > 0 {
-		out = append(out, fmt.Sprintf("a profiler counted %d speculative cycles", profiled))
-	}
-	return out
 }

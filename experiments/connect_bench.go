@@ -103,7 +103,7 @@ func (b *benches) Poll(ctx context.Context, j BenchJob) (BenchProgress, error) {
 	if err != nil {
 		return BenchProgress{}, err
 	}
-	out := BenchProgress{State: BenchState(p.State), Detail: describe(p), Ending: ending(p)}
+	out := BenchProgress{State: BenchState(p.State), Detail: describe(p), Ending: ending(p), Silent: silent(p)}
 	if p.State == bench.StateDead {
 		out.Detail = firstOf(strings.TrimSpace(p.Log), "it left no message")
 	}
@@ -111,6 +111,14 @@ func (b *benches) Poll(ctx context.Context, j BenchJob) (BenchProgress, error) {
 		out.Report, err = benchReport(*p.Report)
 	}
 	return out, err
+}
+
+// silent is for how long no token has come to requests that run.
+func silent(p bench.Progress) time.Duration {
+	if p.State != bench.StateRunning || p.LastUs == 0 || p.Total == 0 || p.Done >= p.Total {
+		return 0
+	}
+	return max(0, time.Duration(p.AtUs-p.LastUs)*time.Microsecond)
 }
 
 // ending says that a load only waits for the end of the log and for counters.
@@ -151,7 +159,7 @@ func benchJob(j BenchJob) bench.Job {
 	}
 	job := bench.Job{BaseURL: j.BaseURL, Endpoint: p.Endpoint, Model: j.Model, Prompts: p.Prompts, Requests: p.Requests, Concurrency: p.Concurrency,
 		MaxTokens: p.MaxTokens, WarmupAuto: p.Warmup == WarmupAuto, IgnoreEOS: p.IgnoreEOS, Temperature: p.Temperature, Seed: p.Seed, Stall: time.Duration(p.Stall),
-		Phase: phase, LogPath: j.LogPath, Watch: j.Watch}
+		Phase: phase, LogPath: j.LogPath, LogEvery: j.LogEvery, Watch: j.Watch}
 	if !job.WarmupAuto {
 		job.Warmup = int(p.Warmup)
 	}
@@ -212,7 +220,7 @@ func (b *benches) startHere(j BenchJob) error {
 				return size, err
 			},
 			OnProgress: func(p bench.Progress) {
-				l.set(BenchProgress{State: BenchRunning, Detail: describe(p), Ending: ending(p)})
+				l.set(BenchProgress{State: BenchRunning, Detail: describe(p), Ending: ending(p), Silent: silent(p)})
 			}})
 		var report *BenchReport
 		if err == nil {

@@ -3,8 +3,10 @@ package experiments
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"specrun/deploy/server"
 	"specrun/experiments/engine"
@@ -85,6 +87,30 @@ func (c *Checked) simulates(env map[string]string) {
 		c.Simulated = "acceptance is simulated (SGLANG_SIMULATE_ACC_LEN=" + v + ")"
 		c.AcceptanceSimulated = true
 	}
+}
+
+// periodic is an Engine whose server prints by the clock how much it accepts.
+type periodic interface {
+	// LogEvery is the time between two such lines; 0 when there are none.
+	LogEvery(c ServerConfig) time.Duration
+}
+
+// LogEvery says so of the engines that do.
+func (k knownEngine) LogEvery(c ServerConfig) time.Duration {
+	p, ok := k.Engine.(engine.Periodic)
+	if !ok || !asksSpeculation(c) {
+		return 0
+	}
+	flags, err := engineFlags(c.Flags)
+	if err != nil { // nothing was started with them
+		return 0
+	}
+	env := maps.Clone(c.HostEnv)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, c.Env)
+	return p.LogEvery(flags, env)
 }
 
 // CrashIn implements Engine.

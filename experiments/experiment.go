@@ -60,6 +60,7 @@ type ServerConfig struct {
 	Attach   *AttachConfig     `json:"attach,omitempty"`
 	Command  []string          `json:"command,omitempty"` // of engine command
 	Ready    ReadyConfig       `json:"ready,omitzero"`
+	Read     []ReadRule        `json:"read,omitempty"` // of its log
 }
 
 // Cell is one combination of values with all that it means.
@@ -174,12 +175,16 @@ func Resolve(s *Spec, o Options) (*Experiment, error) {
 	if o.Single && total > 1 {
 		return nil, &ArgError{Arg: bound[0].Arg, Msg: fmt.Sprintf("%d cells, but run measures one", total), Advice: "use specrun sweep"}
 	}
-	b := &cellBuilder{spec: s, opts: o, exprs: newExpressions(s.ParamNames()), refs: map[string]PatchRef{}}
+	b := &cellBuilder{spec: s, opts: o, exprs: newExpressions(s.exprNames()), refs: map[string]PatchRef{}}
 	if b.order, err = s.paramOrder(); err != nil {
 		return nil, err
 	}
 	e := &Experiment{Spec: s, Kind: KindSweep, Host: o.Host, Single: o.Single, Rounds: positive(o.Rounds, s.Rounds), Repeats: positive(o.Repeats, s.Repeats),
 		renderer: o.Renderer, timing: o.Timing}
+	if err := checkAttach(s, o, bound); err != nil {
+		return nil, err
+	}
+	e.attached()
 	combos := combinations(bound)
 	if s.Baseline != nil && !o.NoBaseline && !o.Single {
 		if err := e.addBaselines(b, bound, combos); err != nil {

@@ -74,7 +74,7 @@ func LoadSpec(name string, src []byte) (*Spec, error) {
 
 func (d *decoder) after(n *yaml.Node, name string, to *After) error {
 	var word string
-	if err := d.word(&word, string(AfterRestore), string(AfterStop), string(AfterKeep), "best")(n, name); err != nil {
+	if err := d.word(&word, string(AfterRestore), string(AfterStop), string(AfterKeep), string(AfterBest))(n, name); err != nil {
 		return err
 	}
 	if word == "best" {
@@ -105,12 +105,16 @@ func (d *decoder) server(n *yaml.Node, name string, s *ServerSpec) error {
 		"commands":  func(n *yaml.Node, name string) error { return d.commands(n, name, &s.Commands) },
 		"attach":    func(n *yaml.Node, name string) error { return d.attach(n, name, &s.Attach) },
 		"command":   d.scalarList(&s.Command),
+		"read":      func(n *yaml.Node, name string) error { return d.read(n, name, &s.Read) },
 	})
 	if err != nil {
 		return err
 	}
 	if s.Engine == "" {
 		return d.fail(n, join(name, "engine"), "for example engine: sglang", "is missing")
+	}
+	if err := d.commandParts(n, name, s); err != nil {
+		return err
 	}
 	return d.launchParts(n, name, s)
 }

@@ -58,6 +58,7 @@ type Host struct {
 	Server  Server
 	Bench   Bench
 	Prober  Prober
+	Foreign Foreign // nil: this host has none that could be dealt with
 	Close   func() error
 }
 
@@ -128,6 +129,11 @@ type Patcher interface {
 type Server interface {
 	Start(ctx context.Context, l server.Launch) (server.Identity, error)
 	Look(ctx context.Context, launch string) (server.State, error)
+	// LookClosely is Look with who listens on port and, with used, what the
+	// processes have used.
+	LookClosely(ctx context.Context, launch string, port int, used bool) (server.State, error)
+	// Autopsy reads what the host knows about the end of a launch's processes.
+	Autopsy(ctx context.Context, launch string) (server.Death, error)
 	WaitReady(ctx context.Context, st server.State, port int, r server.Readiness, o server.ReadyOptions) (server.Ready, error)
 	Stop(ctx context.Context, launch string) (server.Proof, error)
 	Environ(ctx context.Context, id server.Identity) (map[string]string, error)
@@ -157,7 +163,9 @@ type BenchJob struct {
 	Model   string
 	LogPath string // of the server, for the cursors
 	Warm    bool   // the warm-up requests only
-	Plan    BenchPlan
+	// LogEvery is how often the server prints by the clock, see bench.Job.
+	LogEvery time.Duration
+	Plan     BenchPlan
 	// Watch is what the worker looks at on the host meanwhile; nil: nothing.
 	Watch *bench.Watch
 }
@@ -179,7 +187,9 @@ type BenchReport struct {
 // BenchProgress is one look at a load.
 type BenchProgress struct {
 	State  BenchState
-	Detail string       // for people: 3 of 16 requests; why it died
+	Detail string // for people: 3 of 16 requests; why it died
+	// Silent is for how long no token has come while requests ran; 0 unknown.
+	Silent time.Duration
 	Ending bool         // every request was answered: it ends within moments
 	Report *BenchReport // when done
 }
@@ -285,9 +295,14 @@ type Window struct {
 	Report   BenchReport
 	Log      []byte // of the server, whole lines between the report's cursors
 	LogStart int64  // offset of Log in the file
-	Checked  Checked
-	Patches  PatchState
-	Alive    bool // the server ran at the end
+	// LogCut says what of Log is missing, "" when nothing is known to be.
+	LogCut string
+	// DiedAfter says how the server ended behind the last response; "" when it
+	// lived on.
+	DiedAfter string
+	Checked   Checked
+	Patches   PatchState
+	Alive     bool // the server ran at the end
 	// Warmup is how the server was warmed up before; nil: it was not.
 	Warmup *bench.Warmup
 	// PromptsSHA and OutputsSHA are those of the sweep's first run, and of its

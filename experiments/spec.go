@@ -48,6 +48,7 @@ type ServerSpec struct {
 	EnvFile   string
 	LoginEnv  bool
 	Ready     Ready
+	Read      []ReadRule // of the server's log
 	// StopGrace is the time between SIGTERM and SIGKILL; 0 = the default of package
 	// server.
 	StopGrace time.Duration
@@ -127,9 +128,10 @@ type After string
 
 // What stays when a sweep ends.
 const (
-	AfterRestore After = "restore" // patches as found; our server stopped
+	AfterRestore After = "restore" // patches as found, and a server that specrun stopped and saved before
 	AfterStop    After = "stop"    // patches as found, no server
 	AfterKeep    After = "keep"    // the last cell's patches and server stay
+	AfterBest    After = "best"    // patches as found; the best cell's server, without profilers
 )
 
 // Defaults of an experiment file.

@@ -40,6 +40,7 @@ func (s *ServerSpec) json() object {
 		o = append(o, member{"attach", object{{"url", s.Attach.URL}}.add("pid", s.Attach.PID, s.Attach.PID > 0).add("log", s.Attach.Log, s.Attach.Log != "")})
 	}
 	o = o.add("command", entriesJSON(s.Command), len(s.Command) > 0)
+	o = o.add("read", s.Read, len(s.Read) > 0)
 	o = o.add("python", s.Python, s.Python != "")
 	o = o.add("cwd", s.Cwd, s.Cwd != "")
 	o = o.add("gpus", s.GPUs, len(s.GPUs) > 0)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"specrun/deploy/server"
 	"specrun/experiments/bench"
 	"specrun/experiments/record"
 )
@@ -66,6 +65,9 @@ func (a *attempt) measureSteps(ctx context.Context, r PlannedRun) error {
 			err: fmt.Errorf("the run took longer than limits.run, %v", limit)})
 		defer cancel()
 	}
+	if a.death != nil {
+		return &failure{class: a.death.class, ends: true, err: fmt.Errorf("before this run began: %w", a.death.err)}
+	}
 	m := &measurement{a: a, planned: r, cell: a.x.plan.Cells[r.Cell]}
 	steps := []Step{m.load(stepWarm, true), m.load(stepBench, false),
 		{Name: stepCollect, Run: a.run.ID, Look: m.lookCollect, Do: m.doCollect}}
@@ -96,6 +98,9 @@ func (m *measurement) job(warm bool) BenchJob {
 		dir += "-warm"
 	}
 	j := BenchJob{Launch: a.rec.ID, Dir: dir, BaseURL: a.ready.BaseURL, Model: a.facts.Checked.Model, LogPath: a.state.LogPath, Warm: warm, Plan: m.cell.Bench}
+	if p, ok := a.x.engine.(periodic); ok {
+		j.LogEvery = p.LogEvery(a.cfg)
+	}
 	if !warm && m.cell.Bench.Where == "host" { // elsewhere the worker sees another machine
 		j.Watch = a.watch()
 	}
@@ -147,7 +152,7 @@ func (e *deadError) Error() string {
 // died is the failure of a load that ended without a report: the server's, when
 // that has ended too.
 func (m *measurement) died(ctx context.Context, p BenchProgress) error {
-	if err := m.alive(ctx); err != nil {
+	if err := m.a.watching().blame(ctx, "the benchmark program ended without a report"); err != nil {
 		return err
 	}
 	return &failure{class: record.ClassBenchFailed, err: &deadError{p.Detail}}
@@ -188,7 +193,7 @@ func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error
 			a.progress(stepBench, PhaseNote, detail)
 		}
 		if n%lookEvery == 0 {
-			if err := m.alive(ctx); err != nil {
+			if err := a.watching().look(ctx, p.Silent, time.Duration(m.cell.Bench.Stall)); err != nil {
 				return nil, err
 			}
 		}
@@ -200,54 +205,25 @@ func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error
 	}
 }
 
-// alive is a *failure when the server process has ended.
-func (m *measurement) alive(ctx context.Context) error {
-	a := m.a
-	st, err := a.x.host.Server.Look(ctx, a.rec.ID)
-	if err != nil {
-		return err
-	}
-	if st.Phase == server.Running {
-		return nil
-	}
-	a.state = st
-	end := fmt.Sprintf("exit status %d", st.ExitCode)
-	if st.Signal != 0 {
-		end = fmt.Sprintf("signal %d", st.Signal)
-	}
-	f := &failure{class: record.ClassServerDied, ends: true,
-		err: fmt.Errorf("%s: the server ended during the benchmark (%s); its log is %s", a.x.host.Name, end, st.LogPath)}
-	if c := a.x.engine.CrashIn([]byte(a.tail(ctx))); c != nil {
-		f.err = &diedError{f.err.Error() + ": " + c.Evidence, c.Advice}
-	}
-	return f
-}
-
-// diedError carries the advice of a crash rule.
-type diedError struct{ msg, advice string }
-
-func (e *diedError) Error() string { return e.msg }
-
-func (e *diedError) Hint() string { return e.advice }
-
 // keep judges a load that has ended. Requests that failed are counted, and are
 // a label; none that worked is a failed run.
 func (m *measurement) keep(ctx context.Context, r *BenchReport, warm bool) error {
-	if r.Completed == 0 || r.Stalled {
-		if err := m.alive(ctx); err != nil {
-			return err
-		}
-	}
 	what := "benchmark"
 	if warm {
 		what = "warm-up"
 	}
 	if r.Stalled {
+		if err := m.a.watching().blame(ctx, fmt.Sprintf("the %s got no token for %v", what, time.Duration(m.cell.Bench.Stall))); err != nil {
+			return err
+		}
 		return &failure{class: record.ClassBenchStalled, ends: true, err: &diedError{
 			fmt.Sprintf("%s: the %s got no token for %v; %d requests were complete", m.a.x.host.Name, what, time.Duration(m.cell.Bench.Stall), r.Completed),
 			"see the end of the server's log; raise bench.stall when the server was only slow"}}
 	}
 	if r.Completed == 0 {
+		if err := m.a.watching().blame(ctx, fmt.Sprintf("no request of the %s was answered (%s)", what, r.FirstError)); err != nil {
+			return err
+		}
 		return &failure{class: record.ClassBenchFailed, err: fmt.Errorf("%s: no request of the %s was answered, %d failed: %s",
 			m.a.x.host.Name, what, r.Failed, r.FirstError)}
 	}
@@ -268,6 +244,29 @@ func (m *measurement) evidence(r *BenchReport) any {
 	return ev
 }
 
+// atEnd looks at the server when the load has ended. One that has ended since the
+// last response takes nothing from the numbers, and its end is returned; any
+// other trouble is a *failure.
+func (m *measurement) atEnd(ctx context.Context) (diedAfter string, err error) {
+	a := m.a
+	err = a.alive(ctx)
+	if isFailure(err) && m.report.Failed == 0 {
+		a.progress(stepCollect, PhaseNote, "the server ended behind the last response")
+		return a.death.err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	st, err := a.x.host.Server.LookClosely(ctx, a.rec.ID, a.leases.Port, false)
+	if err != nil {
+		return "", err
+	}
+	if err := a.watching().port(st); err != nil {
+		return "", err
+	}
+	return "", a.watching().read(ctx) // what it wrote since, for whoever asks later why it ended
+}
+
 // lookCollect never finds a collected run: that one would be done.
 func (m *measurement) lookCollect(context.Context) (Found, any, error) { return Absent, nil, nil }
 
@@ -275,15 +274,19 @@ func (m *measurement) lookCollect(context.Context) (Found, any, error) { return 
 // state of the run.
 func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	a := m.a
-	if err := m.alive(ctx); err != nil {
+	diedAfter, err := m.atEnd(ctx)
+	if err != nil {
 		return nil, err
 	}
-	log, start, err := a.window(ctx, m.report.LogStart, m.report.LogEnd)
+	log, start, cut, err := a.window(ctx, m.report.LogStart, m.report.LogEnd)
 	var gone *unreadableError
 	if err != nil && !errors.As(err, &gone) {
 		return nil, err // without its log the client's numbers are left
 	}
-	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, Checked: a.facts.Checked, Patches: a.patches, Announced: a.facts.Announced, Alive: true, Warmup: m.warmup}
+	if gone != nil {
+		cut = gone.Error()
+	}
+	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, LogCut: cut, DiedAfter: diedAfter, Checked: a.facts.Checked, Patches: a.patches, Announced: a.facts.Announced, Alive: true, Warmup: m.warmup}
 	a.x.firsts.fill(&w)
 	data, err := a.x.deps.Collect(w)
 	if err != nil {
@@ -291,9 +294,9 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	}
 	data.Provenance = append(a.provenance(m.planned), data.Provenance...)
 	data.Provenance = append(data.Provenance, m.report.facts()...)
-	if gone != nil {
-		a.progress(stepCollect, PhaseNote, gone.Error())
-		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: gone.Error()})
+	if cut != "" {
+		a.progress(stepCollect, PhaseNote, cut)
+		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: cut})
 	}
 	a.hider().data(&data)
 	if len(m.report.Raw) > 0 {

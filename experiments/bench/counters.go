@@ -31,7 +31,11 @@ var counterNames = map[string]string{
 	"vllm:spec_decode_num_drafts":          "spec_verify_calls",
 	"vllm:spec_decode_num_draft_tokens":    "spec_draft_tokens",
 	"vllm:spec_decode_num_accepted_tokens": "spec_accepted_tokens",
+	// One for each position of a draft, from 0, which is added to the name.
+	"vllm:spec_decode_num_accepted_tokens_per_pos": positionCounter,
 }
+
+const positionCounter = "spec_accepted_pos_"
 
 // counterWait bounds one reading of /metrics, and counterMost its size: a
 // benchmark does not wait for what it can do without.
@@ -108,6 +112,12 @@ func parseCounter(line string) (name string, v float64, ok bool) {
 			if n := labels[rank]; n != "" && n != "0" {
 				return "", 0, false
 			}
+		}
+		if name == positionCounter {
+			if _, err := strconv.Atoi(labels["position"]); err != nil {
+				return "", 0, false
+			}
+			name += labels["position"]
 		}
 		rest = after
 	}

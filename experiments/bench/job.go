@@ -43,7 +43,11 @@ type Job struct {
 	Stall       time.Duration `json:"stall_ns"` // longest time without a token of any request; 0 = no limit
 	Phase       string        `json:"phase"`
 	LogPath     string        `json:"log_path,omitempty"` // server log, whose size marks the measured part
-	Watch       *Watch        `json:"watch,omitempty"`    // what to look at on this machine meanwhile; nil: nothing
+	// LogEvery is how often the server prints what it did meanwhile, when it does so
+	// by the clock: the log is read until so long after the last response. 0: its
+	// last lines come with the responses.
+	LogEvery time.Duration `json:"log_every_ns,omitempty"`
+	Watch    *Watch        `json:"watch,omitempty"` // what to look at on this machine meanwhile; nil: nothing
 }
 
 // Check says what is wrong with a job before anything is sent.

@@ -51,7 +51,8 @@ type Report struct {
 	// ServerCounters are what the counters of the server's /metrics rose by from
 	// before the first request until after the last: generation_tokens,
 	// prompt_tokens, cached_tokens, requests, preemptions, spec_verify_calls,
-	// spec_draft_tokens, spec_accepted_tokens, each only when the server has it.
+	// spec_draft_tokens, spec_accepted_tokens, spec_accepted_pos_N of the position
+	// N of a draft from 0, each only when the server has it.
 	// Nil without /metrics, and when Restarted.
 	ServerCounters map[string]float64 `json:"server_counters,omitempty"`
 	Restarted      bool               `json:"restarted,omitempty"` // a counter went back

@@ -100,6 +100,9 @@ func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) 
 			r.Stalled = true
 			return r, nil
 		}
+		if b.job.LogEvery > 0 {
+			b.logPrinted(ctx)
+		}
 	}
 	texts := take(prompts.measured, b.job.Requests)
 	r.PromptsSHA = hashTexts(texts)
@@ -118,6 +121,9 @@ func (b *benchmark) run(ctx context.Context, prompts promptSet) (Report, error) 
 	if before != nil && !r.Stalled {
 		b.count(&r, before, b.counters(ctx))
 	}
+	if b.job.LogEvery > 0 && !r.Stalled {
+		r.LogEnd = b.logPrinted(ctx)
+	}
 	b.finish(&r)
 	watch.report(&r)
 	r.steady()
@@ -134,6 +140,9 @@ func (b *benchmark) runWarm(ctx context.Context, r Report, prompts promptSet) (R
 	}
 	r.Warmup, r.Requests, r.Stalled = &w, sent, stalled
 	r.LogEnd = b.logSize(ctx)
+	if b.job.LogEvery > 0 && !stalled {
+		r.LogEnd = b.logPrinted(ctx) // so that it is not printed with what is measured next
+	}
 	b.finish(&r)
 	return r, nil
 }
@@ -305,6 +314,28 @@ func (b *benchmark) logQuiet(ctx context.Context) int64 {
 		}
 		if n != size {
 			size, still = n, time.Now()
+		}
+	}
+	return size
+}
+
+// logPrinted waits until the server has printed its next interval, or should
+// have, and gives the log's size.
+func (b *benchmark) logPrinted(ctx context.Context) int64 {
+	size := b.logSize(ctx)
+	if size < 0 {
+		return -1
+	}
+	tick := time.NewTicker(logStill)
+	defer tick.Stop()
+	for began := time.Now(); time.Since(began) < b.job.LogEvery+logWait/2; {
+		select {
+		case <-ctx.Done():
+			return size
+		case <-tick.C:
+		}
+		if n := b.logSize(ctx); n != size {
+			return b.logQuiet(ctx)
 		}
 	}
 	return size

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"specrun/deploy/server"
 )
@@ -38,6 +39,14 @@ type Engine interface {
 	CrashIn(tail []byte) *server.Crash
 	// Model returns the name under which the server answers for its model.
 	Model(ctx context.Context, client *http.Client, base string) (string, error)
+}
+
+// Periodic is an Engine whose server prints by the clock, not by what it did, how
+// much of its drafts was accepted.
+type Periodic interface {
+	// LogEvery is the time between two such lines of a server with these flags and
+	// this environment; 0 when it prints none.
+	LogEvery(flags []Flag, env map[string]string) time.Duration
 }
 
 // Server is what to start.

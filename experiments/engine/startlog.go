@@ -61,6 +61,7 @@ func (r *startLog) Observe(chunk []byte) server.Observation {
 	r.follower.Samples()
 	r.follower.Decode()
 	r.follower.Rows()
+	r.follower.Speculation()
 	seen.Crash = r.text.advice.crash(r.follower.Crash())
 	return seen
 }

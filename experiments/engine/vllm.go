@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"specrun/deploy/server"
 )
@@ -117,6 +118,20 @@ func (vllm) Canonical(flags []Flag) []Flag {
 	slices.SortStableFunc(out, func(a, b Flag) int { return strings.Compare(vllmKey(a.Name), vllmKey(b.Name)) })
 	return out
 }
+
+// LogEvery implements Periodic.
+func (vllm) LogEvery(flags []Flag, env map[string]string) time.Duration {
+	if slices.ContainsFunc(flags, func(f Flag) bool { return underscores(f.Name) == "disable_log_stats" && f.Kind != Omitted }) {
+		return 0
+	}
+	if s, err := strconv.ParseFloat(env["VLLM_LOG_STATS_INTERVAL"], 64); err == nil && s > 0 {
+		return time.Duration(s * float64(time.Second))
+	}
+	return vllmLogEvery
+}
+
+// vllmLogEvery is the engine's default.
+const vllmLogEvery = 10 * time.Second
 
 // WithoutSpeculation implements Engine.
 func (vllm) WithoutSpeculation() string {

@@ -66,6 +66,13 @@ func (f *Follower) Decode() []DecodeLine {
 	return out
 }
 
+// Speculation drains vLLM's intervals of speculation.
+func (f *Follower) Speculation() []SpecLine {
+	out := f.p.vllm.lines
+	f.p.vllm.lines = nil
+	return out
+}
+
 // Samples drains the raw readings of the server log and of the profiler, one
 // per number. Words and empty cells are no samples.
 func (f *Follower) Samples() []record.Sample {

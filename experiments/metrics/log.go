@@ -116,7 +116,7 @@ func (r *logReader) drain() {
 		}
 		r.decode[w]++
 	}
-	r.p.rows, r.p.sglang.lines, r.p.sglang.prefills = nil, nil, nil
+	r.p.rows, r.p.sglang.lines, r.p.sglang.prefills, r.p.vllm.lines = nil, nil, nil, nil
 	r.Rows, r.RowStride = thin(r.Rows, r.RowStride, r.most, rowWriter)
 	r.Decode, r.DecodeStride = thin(r.Decode, r.DecodeStride, r.most, lineWriter)
 	r.readings()

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"regexp"
 	"strings"
 )
@@ -47,6 +48,7 @@ type vllmReader struct {
 	torn   int
 	cut    bool
 	engine map[stream]string
+	lines  []SpecLine
 }
 
 func (r *vllmReader) read(e *entry, c *collector, run int) bool {
@@ -75,6 +77,7 @@ func (r *vllmReader) read(e *entry, c *collector, run int) bool {
 		r.cut = r.cut || !e.terminated
 		return true
 	}
+	spec := SpecLine{Offset: e.start, End: e.end, At: e.at, AcceptLen: math.NaN()}
 	own := *e
 	own.engine = r.engine[key]
 	for _, f := range labelled(e.msg[len(head):]) {
@@ -92,10 +95,31 @@ func (r *vllmReader) read(e *entry, c *collector, run int) bool {
 		for _, n := range numbers {
 			if v, ok := parseNumber(n, 0); ok {
 				c.add(&own, run, sourceServer, m.name, m.unit, Number(v))
+				spec.set(m.name, v)
 			}
 		}
 	}
+	if !v0 && strings.HasPrefix(head, "SpecDecoding") {
+		r.lines = append(r.lines, spec)
+	}
 	return true
+}
+
+// set takes one number of the line.
+func (l *SpecLine) set(metric string, v float64) {
+	switch metric {
+	case "accepted_tokens":
+		l.Accepted = v
+	case "draft_tokens":
+		l.Drafted = v
+	case "accept_len":
+		l.AcceptLen = v
+	case "per_position_acceptance":
+		if math.IsNaN(v) {
+			v = 0
+		}
+		l.Positions = append(l.Positions, v)
+	}
 }
 
 // labelled splits "Label: value unit, Label: a, b, c": a new label begins after

@@ -76,7 +76,7 @@ func CellMetrics(runs []CellRun) map[string]CellMetric {
 }
 
 // sources of a metric, the one nearest to what it measures first.
-var sources = [...]string{"profiler", "per_request", "client", "server_log", "derived"}
+var sources = [...]string{"profiler", "per_request", "client", "server_counters", "server_log", "derived"}
 
 // NearerSource compares sources: negative when a is nearer to what it measures
 // than b. Others come after the known ones, by name.
