@@ -162,6 +162,8 @@ func classOf(step string, err error) record.Class {
 		return record.ClassGPUBusy
 	case errors.As(err, &crash):
 		return record.Class(crash.Crash.Kind)
+	case errors.As(err, &exited) && exited.Kind() != "":
+		return record.Class(exited.Kind())
 	case errors.As(err, &exited):
 		return record.ClassExited
 	case errors.As(err, &late):

@@ -143,6 +143,14 @@ func (f fakeServers) Look(_ context.Context, id string) (server.State, error) {
 	return server.State{Launch: id, Phase: s.phase, Identity: s.identity, Stopped: s.stopped, ExitCode: s.code, LogPath: path.Join("/state/runs", id, "server.log"), LogSize: int64(s.log.Len())}, nil
 }
 
+func (f fakeServers) LookClosely(ctx context.Context, id string, _ int, _ bool) (server.State, error) {
+	return f.Look(ctx, id)
+}
+
+func (f fakeServers) Autopsy(context.Context, string) (server.Death, error) {
+	return server.Death{}, nil
+}
+
 func (f fakeServers) WaitReady(ctx context.Context, st server.State, port int, _ server.Readiness, o server.ReadyOptions) (server.Ready, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()

@@ -3,6 +3,7 @@ package experiments
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -60,30 +61,57 @@ func (e *unreadableError) Error() string {
 func (e *unreadableError) Unwrap() error { return e.err }
 
 // window reads the whole lines between two byte cursors, and where they begin.
-// It fails with *unreadableError when the file is the trouble.
-func (a *attempt) window(ctx context.Context, from, to int64) ([]byte, int64, error) {
-	if from < 0 || to <= from { // the cursors could not be read, or nothing was written
-		return nil, max(from, 0), nil
+// cut says what of them is missing, "" when nothing is. It fails with
+// *unreadableError when the file is the trouble.
+func (a *attempt) window(ctx context.Context, from, to int64) (text []byte, begin int64, cut string, err error) {
+	if from < 0 || to < from { // the cursors could not be read
+		return nil, max(from, 0), "", nil
+	}
+	var changed *logChangedError
+	if err := a.sameLog(ctx, a.state.LogFile, to); errors.As(err, &changed) {
+		return nil, to, changed.Error(), nil
+	}
+	if to == 0 {
+		return nil, 0, "the server had written nothing to its log when the benchmark ended", nil
 	}
 	// One byte earlier shows whether a line begins at the cursor.
-	begin := max(from-1, 0)
+	begin = max(from-1, 0)
 	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, at: begin, upTo: to}
-	text, err := io.ReadAll(f)
+	text, err = io.ReadAll(f)
 	if err != nil && f.gone() {
-		return nil, 0, &unreadableError{f.path, f.failed}
+		return nil, 0, "", &unreadableError{f.path, f.failed}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the server's log: %w", err)
+		return nil, 0, "", fmt.Errorf("read the server's log: %w", err)
 	}
+	cut = torn(text, from > 0)
 	if from > 0 {
 		nl := bytes.IndexByte(text, '\n')
 		if nl < 0 {
-			return nil, to, nil
+			return nil, to, cut, nil
 		}
 		begin += int64(nl) + 1
 		text = text[nl+1:]
 	}
-	return text[:bytes.LastIndexByte(text, '\n')+1], begin, nil
+	return text[:bytes.LastIndexByte(text, '\n')+1], begin, cut, nil
+}
+
+// torn says what is missing of a stretch of log that does not begin (behind its
+// first byte) or end with a line: its writer fills a block before it writes.
+// A progress bar has no end of line either.
+func torn(text []byte, before bool) string {
+	if len(text) == 0 {
+		return ""
+	}
+	partial := func(line []byte) bool { return len(line) > 0 && !bytes.ContainsRune(line, '\r') }
+	const advice = "; PYTHONUNBUFFERED=1 in server.env makes it write each line at once"
+	if partial(text[bytes.LastIndexByte(text, '\n')+1:]) {
+		return "the server writes its log in blocks: it stood in the middle of a line when the benchmark ended, and what it held back is missing" + advice
+	}
+	if first, _, _ := bytes.Cut(text, []byte("\n")); before && partial(first) {
+		return "the server writes its log in blocks: it stood in the middle of a line when the benchmark began, so the first lines may be of what was before" + advice
+	}
+	return ""
 }
 
 // tail is the end of the server's log, "" when it cannot be read: it only adds

@@ -18,9 +18,9 @@ const (
 	idleBytes = 16 << 10
 )
 
-// movement is what the processes of a launch are seen to do.
-type movement struct {
-	begin time.Time
+// Movement is what the processes of a launch are seen to do, from close look to
+// close look.
+type Movement struct {
 	seen  bool
 	base  Used      // at the last time that something went on
 	baseT time.Time // when that was
@@ -30,19 +30,20 @@ type movement struct {
 	ended []EndedChild
 }
 
-func newMovement(now time.Time) movement { return movement{begin: now} }
-
-// last is when something was seen last, given the time of the log's last byte.
-func (m *movement) last(logByte time.Time) time.Time {
+// Last is when something was seen last, given the time of the log's last byte.
+func (m *Movement) Last(logByte time.Time) time.Time {
 	if m.seen && m.baseT.After(logByte) {
 		return m.baseT
 	}
 	return logByte
 }
 
-// see takes a close look. The first one is only what later ones are compared
+// Doing is what they do, for people.
+func (m *Movement) Doing() string { return m.doing }
+
+// See takes a close look. The first one is only what later ones are compared
 // with: whatever was used before it may have been used while the log still spoke.
-func (m *movement) see(st State, now time.Time) {
+func (m *Movement) See(st State, now time.Time) {
 	m.ended = st.Ended
 	if st.Used == nil {
 		m.doing = "no process of it is seen"

@@ -12,13 +12,13 @@ type Failure struct {
 	Kind  FailureKind `json:"kind"`
 	Steps *int        `json:"steps,omitempty"` // launches with so many draft steps, 0 without speculation; nil: all
 	// AfterTokens is how many tokens the server puts out before it goes wrong
-	// (Stall, Die, JIT), over all requests since its start but those it sends itself.
+	// (Stall, Die, JIT and others), over all requests since its start but those it sends itself.
 	AfterTokens int     `json:"after_tokens,omitempty"`
-	Message     string  `json:"message,omitempty"` // of the exception (Crash, Die); empty: one about memory or access
+	Message     string  `json:"message,omitempty"` // of the exception (Crash, Die, Exit); empty: one about memory or access
 	Flag        string  `json:"flag,omitempty"`    // FlagIgnored: which, without dashes in front
 	From        int     `json:"from,omitempty"`    // OtherOutput: the first position that differs, from 0
 	Lies        bool    `json:"lies,omitempty"`    // StillSpeculates: the server's configuration says that it does not
-	Millis      float64 `json:"ms,omitempty"`      // JIT: how long the compiler takes; 0 is 300
+	Millis      float64 `json:"ms,omitempty"`      // how long: JIT, the compiler (0 is 300); Exit, SlowLoad, SlowDrain, LateCrash as their examples
 }
 
 // FailureKind is one way to go wrong.
@@ -33,6 +33,18 @@ const (
 	FlagIgnored     FailureKind = "flag-ignored"     // one flag has no effect, and its default is in force
 	StaleCode       FailureKind = "stale-code"       // runs a second copy of the engine, which no patch reaches
 	OtherOutput     FailureKind = "other-output"     // says other things than other launches
+	IgnoreTerm      FailureKind = "ignore-term"      // SIGTERM changes nothing
+	Orphan          FailureKind = "orphan"           // leaves a double-forked worker that holds the port and a card
+	DeadHealth      FailureKind = "dead-health"      // the scheduler is gone, /health goes on with 200
+	MarkerFirst     FailureKind = "marker-first"     // says that it is ready, then binds its port
+	Exit            FailureKind = "exit"             // ends with status 1 soon after its start
+	SlowLoad        FailureKind = "slow-load"        // loads for long without a word
+	OOM             FailureKind = "oom"              // says that it has no memory, and hangs
+	SlowDrain       FailureKind = "slow-drain"       // takes its time behind SIGTERM
+	LateCrash       FailureKind = "late-crash"       // a fault behind the last response
+	CutLog          FailureKind = "cut-log"          // its log is truncated under it
+	Buffered        FailureKind = "buffered"         // its log comes in blocks
+	Restarts        FailureKind = "restarts"         // is started anew in its place
 	JIT             FailureKind = "jit"              // compiles a kernel while serving, unless it is compiled already
 )
 
@@ -55,6 +67,18 @@ func FailureList() []FailureHelp {
 		{FlagIgnored, "a flag without effect", `{"kind":"flag-ignored","flag":"mem-fraction-static"}`, []string{"flag"}},
 		{StaleCode, "runs another copy of the engine, without patches", `{"kind":"stale-code"}`, nil},
 		{OtherOutput, "other text from a position on", `{"kind":"other-output","steps":3,"from":20}`, []string{"from"}},
+		{IgnoreTerm, "does not end on SIGTERM", `{"kind":"ignore-term"}`, nil},
+		{Orphan, "leaves a worker behind that holds the port and a card", `{"kind":"orphan"}`, nil},
+		{DeadHealth, "the scheduler ends without a word, /health still says 200", `{"kind":"dead-health","after_tokens":40}`, []string{"after_tokens"}},
+		{MarkerFirst, "says that it is ready before it binds its port", `{"kind":"marker-first"}`, nil},
+		{Exit, "ends with status 1 after so long", `{"kind":"exit","ms":2000}`, []string{"ms", "message"}},
+		{SlowLoad, "loads without a word for so long", `{"kind":"slow-load","ms":5000}`, []string{"ms"}},
+		{OOM, "says out of memory and hangs, while loading or behind so many tokens", `{"kind":"oom","after_tokens":40}`, []string{"after_tokens"}},
+		{SlowDrain, "takes so long to end on SIGTERM", `{"kind":"slow-drain","ms":300000}`, []string{"ms"}},
+		{LateCrash, "a fault so long after the last response, behind so many tokens", `{"kind":"late-crash","after_tokens":40,"ms":50}`, []string{"after_tokens", "ms"}},
+		{CutLog, "its log is truncated behind so many tokens", `{"kind":"cut-log","after_tokens":40}`, []string{"after_tokens"}},
+		{Buffered, "its log comes in blocks of 8 KiB", `{"kind":"buffered"}`, nil},
+		{Restarts, "ends behind so many tokens and is started anew in its place", `{"kind":"restarts","after_tokens":40}`, []string{"after_tokens"}},
 		{JIT, "compiles a kernel while serving, once for each number of steps", `{"kind":"jit","after_tokens":60,"ms":300}`, []string{"after_tokens", "ms"}},
 	}
 }

@@ -382,7 +382,7 @@ func TestLabels_TableIsWhole(t *testing.T) {
 		}
 		seen[l.Name] = true
 	}
-	if len(seen) != 23 || Advice("no such label") != "" {
+	if len(seen) != 25 || Advice("no such label") != "" {
 		t.Errorf("%d labels", len(seen))
 	}
 }

@@ -7,6 +7,10 @@ Arguments: PORT, then switches:
   --exit N         ends with status N right after it said "loading"
   --kill N         ends by signal N right after it said "loading"
   --silent         says nothing and never listens
+  --say TEXT       says it first
+  --work S         reads and computes for S seconds, without a word, before it serves
+  --no-marker      serves, and its log says nothing of it
+  --zombie         has a child that ended and that it never asks for
   --chatty         says "loading" for ever and never listens
   --crash          prints a crash sign, then hangs
   --bind-fails     prints the ready marker, then fails to bind and ends
@@ -32,6 +36,7 @@ def say(text):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     dumb = False
+    marker = True
 
     def reply(self, value):
         body = json.dumps(value).encode()
@@ -55,7 +60,8 @@ def serve(port):
         daemon_threads = True
 
     server = Server(("127.0.0.1", port), Handler)
-    say(READY)
+    if Handler.marker:
+        say(READY)
     server.serve_forever()
 
 
@@ -78,8 +84,17 @@ def main():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "--slow-exit" in switches:
         signal.signal(signal.SIGTERM, lambda *_: (time.sleep(float(value("--slow-exit"))), os._exit(0)))
+    if "--say" in switches:
+        say(value("--say"))
     if "--silent" not in switches:
         say("loading")
+    if "--work" in switches:
+        end = time.monotonic() + float(value("--work"))
+        while time.monotonic() < end:
+            with open(sys.executable, "rb") as f:
+                sum(f.read(1 << 20)[:20000])
+    if "--zombie" in switches and os.fork() == 0:
+        os._exit(0)
     if "--exit" in switches:
         say("something was wrong")
         sys.exit(int(value("--exit")))
@@ -100,6 +115,7 @@ def main():
         say(READY)
         serve(port)
     Handler.dumb = "--dumb" in switches
+    Handler.marker = "--no-marker" not in switches
     if "--double-fork" in switches:
         if os.fork() == 0:
             os.setsid()

@@ -9,9 +9,10 @@ import time
 import traceback
 
 from sglang import __version__
+from sglang.srt import log as log_module
 from sglang.srt.log import Log, write
 from sglang.srt.server_args import ServerArgs
-from specrun_lab import gpu, launches
+from specrun_lab import gpu, launches, misbehave
 from specrun_lab import settings as lab_settings
 
 _MIB = 61470  # of each card: what the lines about memory below come to
@@ -29,6 +30,7 @@ def launch(server_args):
         write("%s: %s\n" % (type(e).__name__, e))
         sys.exit(1)
     log("server_args=%r" % told)
+    misbehave.begin(settings, log_module)
     log("Practice host: sglang %s is a stand-in on an emulated device, its results are simulated." % __version__)
     signal.signal(signal.SIGQUIT, lambda *_: _child_failed(log))
     ours, theirs = socket.socketpair()
@@ -42,7 +44,9 @@ def launch(server_args):
 
     engine = protocol.Engine(told, settings, done.draft_steps)
     # At once: there is nothing to tear down, and the next start may be waiting for this end.
-    os._exit(http_server.serve(engine, ours, pid, log))
+    status = http_server.serve(engine, ours, pid, log)
+    log_module.flush()
+    os._exit(status)
 
 
 def resolve(server_args, settings, log):
@@ -103,11 +107,12 @@ def _load(server_args, settings, sock, log, before):
     log("Load weight begin. avail mem=139.13 GB")
     gpu.register(settings.directory, "sglang::scheduler", _MIB, gpu.cards(server_args.tp_size * server_args.dp_size))
     time.sleep(settings.load_ms * settings.scale / 1000.0)
+    misbehave.load_slowly(settings)
     crash = settings.failure("crash")
     if crash:
         raise RuntimeError(crash.get("message") or "CUDA out of memory. Tried to allocate 2.00 GiB (practice)")
     log("Load weight end. elapsed=0.00 s, type=PracticeForCausalLM, avail mem=132.12 GB, mem usage=7.01 GB.")
-    if settings.failure("never-ready"):
+    if settings.failure("never-ready") or misbehave.out_of_memory(settings, log, None):
         while sock.recv(1):  # until the launcher is gone
             pass
         os._exit(1)

@@ -15,6 +15,7 @@ from sglang.srt.entrypoints import protocol
 from sglang.srt.log import write
 from sglang.srt.managers.tokenizer_manager import Client
 from sglang.srt.metrics.collector import Metrics
+from specrun_lab import misbehave
 
 _STOP = {signal.SIGTERM, signal.SIGINT}
 # How often a request's thread looks whether its client is still there, and the drain whether it is done.
@@ -24,12 +25,12 @@ _DRAIN = 0.02
 
 def serve(engine, sock, child, log):
     """Wait for the scheduler, listen, serve until SIGTERM and drain. Returns the exit status."""
-    server_args = engine.args
+    server_args, settings = engine.args, engine.settings
     me = os.getpid()
     stopping = threading.Event()
 
     def lost():
-        if not stopping.is_set():
+        if not stopping.is_set() and not settings.failure("dead-health"):
             log("Subprocess scheduler_0 (pid=%d) crashed. Triggering SIGQUIT for cleanup..." % child)
             os.kill(me, signal.SIGQUIT)
 
@@ -39,6 +40,8 @@ def serve(engine, sock, child, log):
         log("Rank 0 scheduler is dead. Please check if there are relevant logs.")
         log("Exit code: %d" % (os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)))
         return 1
+    if settings.failure("marker-first"):
+        log("The server is fired up and ready to roll!")
     address = (server_args.host, server_args.port)
     try:
         server = Server(address, engine, client, log)
@@ -47,6 +50,8 @@ def serve(engine, sock, child, log):
         return 1
     # From here on signals are taken by the loop below; the threads inherit the mask.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP | {signal.SIGQUIT})
+    misbehave.leave_orphan(settings, server.socket)
+    misbehave.crash_late(settings, server)
     client.start()
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     write("INFO:     Application startup complete.\n")
@@ -55,10 +60,11 @@ def serve(engine, sock, child, log):
         server.warm_up()
     log("The server is fired up and ready to roll!")
     server.ready.set()
-    signum = signal.sigwait(_STOP | {signal.SIGQUIT})
+    ends = {signal.SIGQUIT} if settings.failure("ignore-term") else _STOP | {signal.SIGQUIT}
+    signum = signal.sigwait(ends)
     stopping.set()
     if signum != signal.SIGQUIT:
-        signum = _drain(client, log, signum)
+        signum = _drain(client, log, signum, settings)
     if signum == signal.SIGQUIT:
         log("SIGQUIT received. signum=%d, frame=None. It usually means one child failed." % signum)
         os.kill(child, signal.SIGKILL)
@@ -68,9 +74,11 @@ def serve(engine, sock, child, log):
     return 0
 
 
-def _drain(client, log, signum):
+def _drain(client, log, signum, settings):
     """Let running requests finish; returns the last signal seen."""
     log("SIGTERM received. signum=%d. Draining requests and shutting down..." % signum)
+    if misbehave.drain_slowly(settings, signal.SIGQUIT):
+        return signal.SIGQUIT
     while client.in_flight() and not os.environ.get("SGL_FORCE_SHUTDOWN"):
         info = signal.sigtimedwait({signal.SIGQUIT}, _DRAIN)
         if info is not None:
@@ -90,6 +98,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.client = client
         self.log = log
         self.ready = threading.Event()
+        self.tokens = 0  # that went out, own requests aside
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, Handler)
@@ -172,6 +181,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._generate(answer)
 
     def _health(self):
+        if self.server.engine.settings.failure("dead-health"):
+            self._send(200, b"", "text/plain")  # whatever has become of the scheduler
+            return
         if not self.server.ready.is_set():
             self._json(503, {"detail": "starting"})
             return
@@ -211,6 +223,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     continue
                 events = answer.add(*out)
                 finished = answer.reason is not None
+                self.server.tokens += out[0]
                 if self.server.metrics is not None:
                     self.server.metrics.observe(answer)
                 if answer.stream:

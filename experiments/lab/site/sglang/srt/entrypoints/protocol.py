@@ -17,6 +17,7 @@ class Engine:
 
     def __init__(self, args, settings, draft_steps):
         self.args = args
+        self.settings = settings
         self.draft_steps = draft_steps
         self.model = text.of_launch(settings)
         self.stop_at = settings.stop_at()

@@ -4,12 +4,13 @@ import json
 import select
 import time
 
+from sglang.srt import log as log_module
 from sglang.srt.log import write
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.managers.tp_worker import TpModelWorker
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from specrun_lab import device as lab_device
-from specrun_lab import jit, text
+from specrun_lab import jit, misbehave, text
 from specrun_lab.prefix import PrefixCache
 from specrun_lab.timing import Timing
 
@@ -212,7 +213,9 @@ class Scheduler:
 
     def _fail_by_tokens(self):
         stall = self.settings.failure("stall")
-        if stall and self.tokens >= stall.get("after_tokens", 0):
+        misbehave.after_tokens(self.settings, log_module, self.tokens)
+        hangs = stall and self.tokens >= stall.get("after_tokens", 0)
+        if hangs or misbehave.out_of_memory(self.settings, self.log, self.tokens):
             while True:  # hung: neither tokens nor log lines, until the other process is gone
                 self.link.receive(wait=True)
         die = self.settings.failure("die")
