@@ -39,6 +39,10 @@ func isSecret(name string) bool {
 	return false
 }
 
+// IsSecret says whether a variable or flag of that name, with that value, is taken
+// for one that holds a secret.
+func IsSecret(name, value string) bool { return isSecret(name) && !isEmptySecret(value) }
+
 // vocabulary are words before "token" that make it one of a text.
 var vocabulary = map[string]bool{"eos": true, "bos": true, "pad": true, "unk": true, "stop": true, "image": true, "start": true, "end": true,
 	"per": true, "max": true, "next": true, "last": true, "first": true, "mask": true}

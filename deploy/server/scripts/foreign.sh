@@ -86,9 +86,12 @@ program() {
 		;;
 	esac
 	for g_file in "$@"; do
-		[ -f "$g_file" ] && [ -x "$g_file" ] || continue
+		# In a container the path is one of its own files, where those can be seen.
+		g_there=$g_file
+		[ ! -d "/proc/$PID/root/." ] || g_there=/proc/$PID/root$g_file
+		[ -f "$g_there" ] && [ -x "$g_there" ] || continue
 		# Of another user's process the file that runs cannot be seen.
-		if link exe && [ ! "$g_file" -ef "/proc/$PID/exe" ]; then continue; fi
+		if link exe && [ ! "$g_there" -ef "/proc/$PID/exe" ]; then continue; fi
 		say program "$g_file"
 		return 0
 	done
