@@ -3,8 +3,13 @@
 # behind $offset, up to $want bytes. $known is "DEV INODE" ("0 0": any file).
 sum() {
 	# shellcheck disable=SC2046
-	set -- $(dd bs="$1" count=1 <"$file" 2>/dev/null | cksum)
-	echo "$1"
+	if command -v cksum >/dev/null 2>&1; then
+		set -- $(dd bs="$1" count=1 <"$file" 2>/dev/null | cksum)
+		echo "$1"
+	else # a small busybox
+		set -- $(dd bs="$1" count=1 <"$file" 2>/dev/null | md5sum)
+		echo "$((0x${1%"${1#????????}"}))"
+	fi
 }
 
 main() {
