@@ -93,7 +93,10 @@ after_end() {
 		held=$(holders "$PORT")
 		[ -n "$held" ] || return 0
 		clock
-		if [ "$t_cs" -ge "$limit" ]; then
+		# shellcheck disable=SC2086
+		set -f; set -- $held; set +f
+		# All of the server's are gone, so whoever can be seen is another one.
+		if [ "$6" != 0 ] || [ "$t_cs" -ge "$limit" ]; then
 			printf '%s\n' "$held"
 			return 0
 		fi
