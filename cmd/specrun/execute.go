@@ -22,12 +22,21 @@ func (a *app) experimentHost(ctx context.Context, e configs.Host) (*experiments.
 	if err != nil {
 		return nil, err
 	}
-	self, err := a.executable()
+	h, err := a.onConnection(c)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	return h, nil
+}
+
+// onConnection is the executor's host behind a connection.
+func (a *app) onConnection(c *connection) (*experiments.Host, error) {
+	self, err := a.executable()
+	if err != nil {
+		return nil, err
+	}
 	return experiments.Connect(c, experiments.ConnectOptions{
-		StateDir: e.StateDir,
+		StateDir: c.entry.StateDir,
 		Worker:   bench.FindWorker(self, a.flags.workerBinary),
 		Patches:  a.lookupPatch,
 		Library:  patches.Library,
@@ -74,7 +83,7 @@ func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hos
 // next is the command that is useful when the sweep has ended.
 func (s hostSweep) next() string {
 	switch {
-	case s.plan.After == experiments.AfterKeep:
+	case s.plan.After == experiments.AfterKeep, s.plan.After == experiments.AfterBest:
 		return "specrun server stop --host " + s.entry.Name
 	case s.patched:
 		return "specrun rollback --host " + s.entry.Name
@@ -100,6 +109,7 @@ func (a *app) conclude(ctx context.Context, results *store.Store, s *experiments
 	for _, n := range s.Notes {
 		a.note("%s", a.noteText("note: ", n))
 	}
+	a.printLeft(s)
 	a.note("%s", a.closing(s, err, took, results.Path(), next))
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + engine
 	case "run", "sweep":
 		flags += hosts + engine + runs
-	case "resume":
+	case "resume", "cancel":
 		flags += " hosts-file accept-new" + runs
 	case "server start":
 		flags += hosts + engine
@@ -56,7 +56,9 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + write
 	case "server status", "server logs", "lock status":
 		flags += hosts
-	case "list", "show", "diff", "logs", "import", "export":
+	case "list", "show":
+		flags += hosts + " store"
+	case "diff", "logs", "import", "export":
 		flags += " store"
 	case "demo", "lab start":
 		flags += engine

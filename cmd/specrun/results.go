@@ -21,9 +21,13 @@ func newListCommand(a *app) *cobra.Command {
 		Short: "List sweeps, or the runs of one",
 		Long: `List the stored sweeps, newest first; with --runs, or the ID of a sweep, a cell
 (k3v7/steps=2), a tag or "last", list runs. An id may be cut to any beginning that
-fits only one.` + exitStatus(exitOK, exitFailed, exitUsage),
+fits only one.
+
+With --host the results of sweeps that go on there by themselves (--detach) are
+fetched first; without it they are as of the last fetch.` + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable),
 		Example: `  specrun list
-  specrun list --runs --label noisy`,
+  specrun list --runs --label noisy
+  specrun list --host kimi-8gpu`,
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runList(c.Context(), args, filter, runs || filter.Label != "")
@@ -37,6 +41,9 @@ fits only one.` + exitStatus(exitOK, exitFailed, exitUsage),
 }
 
 func (a *app) runList(ctx context.Context, args []string, filter store.RunFilter, runs bool) error {
+	if err := a.refresh(ctx); err != nil {
+		return err
+	}
 	s, err := a.readStore(ctx)
 	if err != nil {
 		return err
@@ -60,7 +67,10 @@ func (a *app) runList(ctx context.Context, args []string, filter store.RunFilter
 			}
 			return nil
 		}
-		return a.text(func(w io.Writer) error { return report.WriteSweeps(w, rows) })
+		if err := a.text(func(w io.Writer) error { return report.WriteSweeps(w, rows) }); err != nil {
+			return err
+		}
+		return a.noteDetached(ctx, s)
 	}
 	rows, err := runsOf(ctx, s, filter, side)
 	if err != nil {

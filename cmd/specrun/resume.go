@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -13,38 +12,65 @@ import (
 )
 
 func newResumeCommand(a *app) *cobra.Command {
-	var retry bool
+	var o experiments.ResumeOptions
+	var detached, here bool
 	c := &cobra.Command{
 		Use:   "resume [SWEEP]",
 		Short: "Go on with a sweep that was cut off",
 		Long: `Go on with a sweep that was cut off, by default the one begun last. What it left
 open on the host is looked at and taken up or cleaned away; runs that ended are
-kept, the missing ones are measured. Nothing but the store is needed.` +
+kept, the missing ones are measured. Nothing but the store is needed.
+
+A sweep that goes on on its host by itself (--detach) is followed, live, and its
+results are brought here; where its process was killed another one goes on. --here
+goes on from here then, --detach lets a sweep that ran from here go on there.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
 		Example: `  specrun resume
   specrun resume --retry-failed`,
 		Args: atMost(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.runResume(c.Context(), args, retry) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runResume(c.Context(), args, o, detached, here)
+		},
 	}
-	c.Flags().BoolVar(&retry, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
+	c.Flags().BoolVar(&detached, "detach", false, detachUsage)
+	c.Flags().BoolVar(&here, "here", false, "go on from here with a sweep whose process on the host is gone")
+	c.MarkFlagsMutuallyExclusive("detach", "here")
+	c.Flags().BoolVar(&o.RetryFailed, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
 	return c
 }
 
-func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
+func (a *app) runResume(ctx context.Context, args []string, o experiments.ResumeOptions, detached, here bool) error {
 	results, err := a.readStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer results.Close()
-	id, err := a.sweepToResume(ctx, results, args, retry)
+	id, err := a.sweepToResume(ctx, results, args, o.RetryFailed)
 	if err != nil {
 		return err
 	}
-	seen, err := a.watchStored(ctx, results, id)
+	host, err := detachedOn(ctx, results, id)
 	if err != nil {
 		return err
 	}
 	defer a.tick()()
+	switch {
+	case host != "":
+		if done, err := a.resumeDetached(ctx, results, id, host, o, here); done || err != nil {
+			return err
+		}
+	case detached:
+		return a.detachStored(ctx, results, id, o)
+	}
+	return a.resumeHere(ctx, results, id, o)
+}
+
+// resumeHere goes on with a sweep from this machine.
+func (a *app) resumeHere(ctx context.Context, results *store.Store, id string, o experiments.ResumeOptions) error {
+	seen, err := a.watchStored(ctx, results, id)
+	if err != nil {
+		return err
+	}
 	begin := a.now()
 	hosts := func(ctx context.Context, name string) (*experiments.Host, error) {
 		e, err := a.entryNamed(ctx, name)
@@ -53,21 +79,24 @@ func (a *app) runResume(ctx context.Context, args []string, retry bool) error {
 		}
 		return a.experimentHost(ctx, e)
 	}
-	a.note("resuming sweep %s", id)
-	summary, err := experiments.Resume(ctx, a.deps(results, hosts, seen), id, experiments.ResumeOptions{RetryFailed: retry})
+	what := "resuming"
+	if o.EndOnly {
+		what = "ending"
+	}
+	a.note("%s sweep %s", what, id)
+	summary, err := experiments.Resume(ctx, a.deps(results, hosts, seen), id, o)
+	if o.EndOnly {
+		return a.concludeEnded(results, summary, err, a.now().Sub(begin))
+	}
 	return a.conclude(ctx, results, summary, err, a.now().Sub(begin), listRuns)
 }
 
 // watchStored watches what is left of a stored sweep; how long that takes its
 // plan does not tell.
 func (a *app) watchStored(ctx context.Context, results *store.Store, id string) (*watch, error) {
-	view, err := results.View(ctx, id)
+	plan, err := planOf(ctx, results, id)
 	if err != nil {
 		return nil, err
-	}
-	plan, err := experiments.DecodePlan(view.Sweep.Plan)
-	if err != nil {
-		return nil, fmt.Errorf("resume %s: %w", id, err)
 	}
 	w := a.newWatch(nil, false)
 	w.names = namesIn(plan.All())

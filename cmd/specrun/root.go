@@ -26,6 +26,7 @@ type app struct {
 	normalise bool                                     // show numbers as if the baseline had stood still, too
 	demo      *lab.Lab                                 // the practice host of "specrun demo", which runs in this process
 	hook      func(experiments.Boundary, record.Event) // tests end the process in it
+	stopping  atomic.Pointer[string]                   // what the first signal does; nil: it undoes
 }
 
 // globals are the flags that every command understands; they may stand before
@@ -92,7 +93,11 @@ func (a *app) signals() (context.Context, func() os.Signal, func()) {
 				case since.IsZero():
 					since = a.now()
 					first.Store(sig)
-					a.note("stopping: undoing what is in progress; once more stops at once")
+					text := "stopping: undoing what is in progress; once more stops at once"
+					if other := a.stopping.Load(); other != nil {
+						text = *other
+					}
+					a.note("%s", text)
 					cancel()
 				case a.now().Sub(since) >= sameSignal:
 					a.note("stopped at once; run \"specrun resume\" or \"specrun status\" to see what is left")
@@ -154,10 +159,10 @@ Try it without a GPU:   specrun demo`,
 			root.AddCommand(c)
 		}
 	}
-	add("main", newDemoCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newProbeCommand(a), newResumeCommand(a), newServerCommand(a), newRollbackCommand(a))
+	add("main", newDemoCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newProbeCommand(a), newResumeCommand(a), newCancelCommand(a), newServerCommand(a), newWatchCommand(a), newRollbackCommand(a))
 	add("results", newListCommand(a), newShowCommand(a), newCompareCommand(a), newDiffCommand(a), newTagCommand(a), newLogsCommand(a), newParseCommand(a), newImportCommand(a), newExportCommand(a))
 	add("more", newPatchCommand(a), newLockCommand(a), newLabCommand(a), newSchemaCommand(a), newVersionCommand(a))
-	root.AddCommand(newBenchWorkerCommand(a))
+	root.AddCommand(newBenchWorkerCommand(a), newDetachedCommand(a))
 	arrangeHelp(root)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,9 @@ func newShowCommand(a *app) *cobra.Command {
 		Long: `Show a sweep as the table of its cells, a probe as what its patch costs, a cell
 (k3v7/steps=2) as its row and runs, or a run with its numbers, labels, checks and
 provenance. A tag stands for what it names. "last" is the sweep or run begun
-last, among those with a result; a probe or an A/A sweep has its own id only.` +
-			exitStatus(exitOK, exitFailed, exitUsage),
+last, among those with a result; a probe or an A/A sweep has its own id only.
+--host fetches what sweeps that go on there by themselves have measured so far.` +
+			exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable),
 		Example: `  specrun show last
   specrun show last --json`,
 		Args: needs("an ID", 1, 1, "specrun show last"),
@@ -41,6 +41,9 @@ func (a *app) normaliseFlag(c *cobra.Command) {
 }
 
 func (a *app) runShow(ctx context.Context, id string) error {
+	if err := a.refresh(ctx); err != nil {
+		return err
+	}
 	s, err := a.readStore(ctx)
 	if err != nil {
 		return err
@@ -85,7 +88,12 @@ func logTail(artifacts []record.Artifact) ([]string, error) {
 	if kept == nil {
 		return nil, nil
 	}
-	text, err := os.ReadFile(kept.Path)
+	f, err := store.Content(*kept)
+	if err != nil {
+		return nil, fmt.Errorf("end of the server's log: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("end of the server's log: %w", err)
 	}

@@ -26,6 +26,7 @@ type sweepFlags struct {
 	aa         bool
 	single     bool   // specrun run
 	probe      string // specrun probe: the patch
+	detach     bool   // the host goes on with it
 	unmeasured bool   // specrun server: nothing is run, so no time is estimated
 }
 
@@ -34,6 +35,11 @@ func (f *sweepFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each cell, change nothing")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "`N` launches per cell (default: the spec's)")
 	c.Flags().IntVar(&f.repeats, "repeats", 0, "`N` runs within one launch (default: the spec's)")
+	f.registerDetach(c)
+}
+
+func (f *sweepFlags) registerDetach(c *cobra.Command) {
+	c.Flags().BoolVar(&f.detach, "detach", false, detachUsage)
 }
 
 func newSweepCommand(a *app) *cobra.Command {
@@ -56,7 +62,11 @@ KEYS
 From two rounds on the cells take turns (order: interleave), every second round
 backwards. With bench.quotable: true in the spec the best cell is measured again at
 the end, without its profiling patches. --aa measures every cell against itself:
-what is called different then is noise.` +
+what is called different then is noise.
+
+--detach sends specrun itself and the plan to the host, where a process of its own
+does the same as this command would, so that a closed laptop leaves no GPU idle.
+This command then only follows it: resume follows it again, cancel ends it.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitPartial, exitConflict, exitUnreachable, exitLocked),
 		Example: `  specrun sweep steps=1..4 --host kimi-8gpu
   specrun sweep steps=1..4 mode=prefill,decode --host kimi-8gpu --rounds 3
@@ -107,6 +117,9 @@ func (a *app) runSweep(ctx context.Context, f sweepFlags, args []string) error {
 		return err
 	}
 	defer results.Close()
+	if f.detach {
+		return a.detachAll(ctx, results, sweeps)
+	}
 	return a.executeAll(ctx, results, sweeps)
 }
 
@@ -184,11 +197,11 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 	if err != nil {
 		return nil, false, err
 	}
-	state, err := h.Patcher.Current(ctx, experiments.WhereOf(spec, host, a.flags.python))
+	state, found, err := readFound(ctx, h, spec, experiments.WhereOf(spec, host, a.flags.python))
 	if err = errors.Join(err, h.Close()); err != nil {
 		return nil, false, unwrapOne(err)
 	}
-	options.EngineVersion = state.EngineVersion
+	options.EngineVersion = state.VersionOf(spec.Server.Engine)
 	if !f.unmeasured {
 		if options.Timing, err = a.timing(ctx, specPath, spec.Name, e); err != nil {
 			return nil, false, err
@@ -199,6 +212,9 @@ func (a *app) planFor(ctx context.Context, f sweepFlags, spec *experiments.Spec,
 		return nil, false, err
 	}
 	plan, err = experiments.NewPlan(experiment)
+	if err == nil && !f.unmeasured {
+		plan.Notes = append(plan.Notes, found...)
+	}
 	return plan, len(state.Patches) > 0, err
 }
 

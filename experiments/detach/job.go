@@ -30,6 +30,7 @@ type Job struct {
 	SweepID     string  `json:"sweep"`
 	Version     string  `json:"version"` // of the specrun that made it; another one refuses it
 	From        string  `json:"from"`    // who made it, for people
+	Store       string  `json:"store"`   // what the results are for; no blanks
 	RetryFailed bool    `json:"retry_failed,omitempty"`
 	EndOnly     bool    `json:"end_only,omitempty"` // end what is open, measure nothing
 	Patches     []Patch `json:"patches,omitempty"`

@@ -127,15 +127,15 @@ func Stop(ctx context.Context, h Host, dir string) (State, error) {
 	return act(ctx, h, "stop", stopText, dir)
 }
 
-// Remove removes a sweep's folder when its process has ended; dead removes that
-// of one which was killed, or never began, too. It says how the sweep stands
-// then: not Absent means that it was left.
-func Remove(ctx context.Context, h Host, dir string, dead bool) (State, error) {
+// Remove removes a sweep's folder when its process has ended and its results are
+// for this store; dead removes that of one which was killed, or never began, too.
+// It says how the sweep stands then: not Absent means that it was left.
+func Remove(ctx context.Context, h Host, dir, store string, dead bool) (State, error) {
 	value := "no"
 	if dead {
 		value = "yes"
 	}
-	return act(ctx, h, "remove", removeText, dir, remote.Var{Name: "DEAD", Value: value})
+	return act(ctx, h, "remove", removeText, dir, remote.Var{Name: "DEAD", Value: value}, remote.Var{Name: "STORE", Value: store})
 }
 
 func act(ctx context.Context, h Host, name, text, dir string, vars ...remote.Var) (State, error) {

@@ -19,8 +19,8 @@ import (
 type Results interface {
 	// Snapshot writes a copy as of one moment to a path where nothing is.
 	Snapshot(ctx context.Context, path string) error
-	// Kept opens a kept file by its hash.
-	Kept(sha string) (*os.File, error)
+	// Kept opens a kept file by its hash, and says how many bytes it has.
+	Kept(ctx context.Context, sha string) (io.ReadCloser, int64, error)
 }
 
 // forgotten is when a packed file that nobody fetched is removed.
@@ -60,7 +60,7 @@ func Pack(ctx context.Context, dir string, r Results, want io.Reader) (path stri
 		return "", err
 	}
 	if len(hashes) > 0 {
-		err = packFiles(zip, r, hashes)
+		err = packFiles(ctx, zip, r, hashes)
 	} else {
 		err = packResults(ctx, zip, r, folder)
 	}
@@ -96,27 +96,23 @@ func packResults(ctx context.Context, w io.Writer, r Results, folder string) (er
 	return errors.Join(err, f.Close())
 }
 
-func packFiles(w io.Writer, r Results, hashes []string) error {
+func packFiles(ctx context.Context, w io.Writer, r Results, hashes []string) error {
 	t := tar.NewWriter(w)
 	for _, sha := range hashes {
-		if err := packFile(t, r, sha); err != nil {
+		if err := packFile(ctx, t, r, sha); err != nil {
 			return err
 		}
 	}
 	return t.Close()
 }
 
-func packFile(t *tar.Writer, r Results, sha string) error {
-	f, err := r.Kept(sha)
+func packFile(ctx context.Context, t *tar.Writer, r Results, sha string) error {
+	f, size, err := r.Kept(ctx, sha)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := t.WriteHeader(&tar.Header{Name: sha, Mode: 0o600, Size: info.Size(), Format: tar.FormatPAX}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Name: sha, Mode: 0o600, Size: size, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	_, err = io.Copy(t, f)

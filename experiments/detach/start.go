@@ -96,6 +96,10 @@ func Send(ctx context.Context, h Host, p Place, j Job, results string) error {
 			return err
 		}
 	}
+	err = put(ctx, h, p.stage+"/store", int64(len(j.Store)+1), func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(j.Store + "\n")), nil })
+	if err != nil {
+		return err
+	}
 	return put(ctx, h, p.stage+"/"+jobFile, int64(len(text)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil })
 }
 

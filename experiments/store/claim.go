@@ -66,3 +66,20 @@ func (s *Store) Holder(ctx context.Context, sweepID string) (controller string, 
 	}
 	return controller, expiresUs, nil
 }
+
+// HeldForever gives the holders of claims that only their holder ends, by sweep.
+func (s *Store) HeldForever(ctx context.Context) (map[string]string, error) {
+	held := map[string]string{}
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		return each(ctx, tx, func(rows *sql.Rows) error {
+			var id, controller string
+			err := rows.Scan(&id, &controller)
+			held[id] = controller
+			return err
+		}, `SELECT sweep_id, controller FROM claim WHERE expires_us = $1`, int64(Forever))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return held, nil
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"specrun/experiments/record"
@@ -57,10 +56,6 @@ func (s *Store) lacking(all []record.Artifact) []string {
 	return slices.Sorted(maps.Keys(missing))
 }
 
-func (s *Store) kept(sha string) string {
-	return filepath.Join(filepath.Dir(s.path), artifactDir, sha)
-}
-
 // Keep keeps a file by its hash, for a list that Merge brings later. Other
 // content is *HashError. It is on disk when Keep returns.
 func (s *Store) Keep(ctx context.Context, sha string, r io.Reader) error {
@@ -70,9 +65,6 @@ func (s *Store) Keep(ctx context.Context, sha string, r io.Reader) error {
 	}
 	return nil
 }
-
-// Kept opens a kept file by its hash.
-func (s *Store) Kept(sha string) (*os.File, error) { return os.Open(s.kept(filepath.Base(sha))) }
 
 // Snapshot writes a copy of the store, as of one moment, to a path where nothing
 // is, also while another process writes to the store.

@@ -3,6 +3,10 @@
 
 main() {
 	umask 077
+	if [ ! -d "$DIR" ]; then
+		echo "$DIR: no such folder" >&2
+		exit 1
+	fi
 	worker=
 	{ IFS= read -r worker <"$DIR/worker"; } 2>/dev/null || :
 	if [ ! -x "$worker" ]; then
