@@ -44,10 +44,10 @@ func TestAttach_KeepsContentUnderItsHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.SHA256 != hashOf("hello") || a.Bytes != 5 || filepath.Base(a.Path) != a.SHA256 {
+		if a.SHA256 != hashOf("hello") || a.Bytes != 5 || filepath.Base(a.Path) != a.SHA256+packed {
 			t.Errorf("artifact = %+v", a)
 		}
-		if got, err := os.ReadFile(a.Path); err != nil || string(got) != "hello" {
+		if got, err := readContent(a); err != nil || got != "hello" {
 			t.Errorf("kept %q, %v", got, err)
 		}
 	}
@@ -67,6 +67,55 @@ func TestAttach_KeepsContentUnderItsHash(t *testing.T) {
 	}
 	if v := view(t, s, "sw"); len(v.Artifact) != 2 || v.Artifact[1].RunID != "r1" {
 		t.Errorf("listed: %+v", v.Artifact)
+	}
+}
+
+func readContent(a record.Artifact) (string, error) {
+	f, err := Content(a)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(f)
+	return string(text), errors.Join(err, f.Close())
+}
+
+// A log is full of repetition, and what is read back is what was kept.
+func TestContent(t *testing.T) {
+	s := fresh(t)
+	j := begin(t, s, "sw")
+	log := strings.Repeat("[2026-01-01 00:00:00] Decode batch\n", 10_000)
+	a, err := s.Attach(context.Background(), record.Artifact{LaunchID: j.l.ID, Name: "server.log"}, strings.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(a.Path)
+	if err != nil || info.Size() > int64(len(log))/10 || a.Bytes != int64(len(log)) || a.SHA256 != hashOf(log) {
+		t.Errorf("%d bytes on disk of %d, %v", info.Size(), len(log), err)
+	}
+	kept, n, err := s.Kept(context.Background(), a.SHA256)
+	if err != nil || n != int64(len(log)) {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	if text, err := io.ReadAll(kept); err != nil || string(text) != log {
+		t.Errorf("%d bytes came back, %v", len(text), err)
+	}
+	if err := kept.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := s.Kept(context.Background(), hashOf("other")); !errors.Is(err, ErrNotFound) {
+		t.Errorf("unknown hash: %v", err)
+	}
+	// One of an earlier version lies there as it is.
+	plain := filepath.Join(t.TempDir(), hashOf("plain"))
+	if err := os.WriteFile(plain, []byte("plain"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readContent(record.Artifact{Path: plain, SHA256: hashOf("plain")}); err != nil || got != "plain" {
+		t.Errorf("%q, %v", got, err)
+	}
+	var other *HashError
+	if _, err := readContent(record.Artifact{Path: plain, SHA256: hashOf("x")}); !errors.As(err, &other) {
+		t.Errorf("changed content: %v", err)
 	}
 }
 
