@@ -48,6 +48,19 @@ type attempt struct {
 	argv    []string // as the server is started; rec.Argv hides its secrets
 	probed  *found   // facts that were read while the server started; nil: not yet
 	keeper  *keeper  // of the leases
+	cards   []string // its GPUs, as leases and CUDA name them; nil: all
+	ahead   *ahead   // a look at the patch set that is going on; nil: none
+	fresh   bool     // its id is new: nothing of it can be on the host
+
+	readiness server.Readiness          // that has read the log up to ready.LogOffset; nil: an earlier controller's
+	mark      logMark                   // of the log, when the server became ready
+	watcher   *serverWatch              // see watching
+	death     *failure                  // of the server, once it was found; nil: it lived when it was looked at last
+	proof     *server.Proof             // of the stop
+	late      map[string][]record.Label // for runs that have ended, found after their end
+
+	attachedTo attachEvidence // the server of somebody else
+	best       *int           // ord of the cell whose server it leaves running, see after.go; nil: it measures
 
 	run    *record.Run // being measured
 	runNow PlannedRun
@@ -58,6 +71,7 @@ type launchEvidence struct {
 	N     int          `json:"n"`
 	Round int          `json:"round"`
 	Runs  []PlannedRun `json:"runs"`
+	Best  *int         `json:"best,omitempty"` // of a launch that leaves a cell's server running, see after.go
 }
 
 type failureEvidence struct {
@@ -86,7 +100,7 @@ func readJournal(events []record.Event) (journal, error) {
 		switch {
 		case e.Step == stepLaunch && e.Kind == record.EventIntent:
 			err = json.Unmarshal(e.Evidence, &j.launch)
-		case e.Step == stepLease && (e.Kind == record.EventIntent || e.Kind == record.EventSkip):
+		case e.Step == stepLease && (e.Kind == record.EventIntent || e.Kind == record.EventSkip || e.Kind == record.EventDone):
 			j.lease = &leaseEvidence{}
 			err = json.Unmarshal(e.Evidence, j.lease)
 		case e.Kind == record.EventDone || e.Kind == record.EventSkip:
@@ -131,9 +145,10 @@ func (a *attempt) record(ctx context.Context, runID, step string, kind record.Ev
 
 // begin records the launch itself.
 func (a *attempt) begin(ctx context.Context) error {
+	a.fresh = true
 	a.rec.State = record.LaunchActive
 	return a.record(ctx, "", stepLaunch, record.EventIntent,
-		launchEvidence{N: a.planned.N, Round: a.planned.Round, Runs: a.planned.Runs},
+		launchEvidence{N: a.planned.N, Round: a.planned.Round, Runs: a.planned.Runs, Best: a.best},
 		record.Change{Launch: &a.rec, SweepID: a.x.sweepID, SweepState: record.SweepActive})
 }
 
@@ -209,6 +224,7 @@ func (a *attempt) serve(ctx context.Context) error {
 // bringUp takes the launch's own steps until one fails; it names that one. The
 // error is judged.
 func (a *attempt) bringUp(ctx context.Context) (step string, err error) {
+	defer func() { a.ahead.cancel() }()
 	for _, s := range a.launchSteps() {
 		if err := a.do(ctx, s); err != nil {
 			return s.Name, judge(ctx, s.Name, err)
@@ -293,7 +309,7 @@ func (a *attempt) cutRun(ctx context.Context, why string) error {
 // finish cleans up and records how the launch ended. A launch that is kept is
 // not cleaned up.
 func (a *attempt) finish(ctx context.Context, state record.LaunchState) error {
-	keep := state == record.LaunchDone && a.x.plan.After == AfterKeep && a.isLast(ctx)
+	keep := state == record.LaunchDone && a.x.plan.After == AfterKeep && a.cfg.Attach == nil && a.isLast(ctx)
 	if keep {
 		a.x.note(fmt.Sprintf("the server of launch %s still runs on %s, port %d, with its patches (after: keep); specrun server stop --host %s ends it",
 			a.rec.ID, a.x.host.Name, a.leases.Port, a.x.host.Name))
@@ -303,6 +319,7 @@ func (a *attempt) finish(ctx context.Context, state record.LaunchState) error {
 	} else if err := a.undoAll(ctx); err != nil {
 		return &fatalError{err}
 	}
+	a.lookBack(ctx)
 	if err := a.cutRun(ctx, "its launch ended"); err != nil {
 		return err
 	}
@@ -329,7 +346,7 @@ func (a *attempt) closeAs(ctx context.Context, state record.LaunchState, evidenc
 		}
 	}
 	a.rec.State = state
-	return a.record(ctx, "", stepLaunch, record.EventDone, evidence, record.Change{Launch: &a.rec})
+	return a.record(ctx, "", stepLaunch, record.EventDone, evidence, record.Change{Launch: &a.rec, Labels: a.late})
 }
 
 func (a *attempt) slot(r PlannedRun) string {
@@ -380,6 +397,9 @@ func (a *attempt) report(p Progress) {
 		if !slices.ContainsFunc(p.Cells, func(o Cell) bool { return o.Ord == c.Ord }) {
 			p.Cells = append(p.Cells, c)
 		}
+	}
+	if a.best != nil {
+		p.Cells = []Cell{a.x.plan.Cells[*a.best]}
 	}
 	a.x.deps.OnEvent(p)
 }

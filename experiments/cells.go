@@ -90,7 +90,7 @@ func (b *cellBuilder) build(c combination, off bool) (Cell, error) {
 	}
 	if cfg.Attach != nil { // its command line is its own
 		cell.argv = nil
-	} else if cell.argv, err = b.opts.Renderer.Canonical(cfg); err != nil {
+	} else if err := b.settle(&cell); err != nil {
 		return Cell{}, b.fault(c, "server.flags", err)
 	}
 	cell.Key, err = cellKey(cell, b.opts.EngineVersion)

@@ -81,7 +81,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	if r.Restarted { // its counters went back
 		in.ServerAlive = trust.No
 	}
-	in.NeighboursRead = r.UsersRead
+	in.NeighboursRead, in.Beside = r.UsersRead, w.Beside
 	for _, p := range r.Neighbours {
 		in.Neighbours = append(in.Neighbours, p.String())
 	}

@@ -45,6 +45,7 @@ func Connect(h RemoteHost, o ConnectOptions) *Host {
 		Server:  servers,
 		Bench:   newBenches(h, servers, o.Worker),
 		Prober:  newProber(h),
+		Foreign: remoteForeign{h, o.StateDir},
 		Close:   h.Close,
 	}
 }
@@ -59,16 +60,16 @@ type remoteLeases struct {
 	state string
 }
 
-func (l remoteLeases) FreePort(ctx context.Context, first, count int) (int, error) {
-	return server.FreePort(ctx, l.h, l.state, first, count)
+func (l remoteLeases) Acquire(ctx context.Context, q server.LeaseRequest) (server.Grant, error) {
+	return server.Acquire(ctx, l.h, l.state, q)
 }
 
-func (l remoteLeases) PortHolder(ctx context.Context, port int) (*server.Holder, error) {
-	return server.PortHolder(ctx, l.h, port)
+func (l remoteLeases) Last(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) (*server.Lease, error) {
+	return server.LastHolder(ctx, l.h, l.state, names, owner, ttl)
 }
 
-func (l remoteLeases) Acquire(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error {
-	return server.AcquireLease(ctx, l.h, l.state, names, owner, ttl)
+func (l remoteLeases) Met(ctx context.Context, port int) ([]string, error) {
+	return server.Met(ctx, l.h, l.state, port)
 }
 
 func (l remoteLeases) Refresh(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error {
@@ -102,12 +103,20 @@ func (s remoteServer) Look(ctx context.Context, launch string) (server.State, er
 	return server.Look(ctx, s.h, s.o.StateDir, launch)
 }
 
+func (s remoteServer) LookClosely(ctx context.Context, launch string, port int, used bool) (server.State, error) {
+	return server.LookClosely(ctx, s.h, s.o.StateDir, launch, port, used)
+}
+
+func (s remoteServer) Autopsy(ctx context.Context, launch string) (server.Death, error) {
+	return server.Autopsy(ctx, s.h, s.o.StateDir, launch)
+}
+
 func (s remoteServer) WaitReady(ctx context.Context, st server.State, port int, r server.Readiness, o server.ReadyOptions) (server.Ready, error) {
 	return server.WaitReady(ctx, s.h, st, port, r, o)
 }
 
 func (s remoteServer) Stop(ctx context.Context, launch string) (server.Proof, error) {
-	return server.Stop(ctx, s.h, s.o.StateDir, launch, server.StopOptions{Grace: s.o.Grace})
+	return server.Stop(ctx, s.h, s.o.StateDir, launch, server.StopOptions{Grace: s.o.Grace, Release: true})
 }
 
 func (s remoteServer) Environ(ctx context.Context, id server.Identity) (map[string]string, error) {

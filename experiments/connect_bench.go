@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -81,10 +80,10 @@ func (b *benches) folder(ctx context.Context, j BenchJob) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if st.LogPath == "" {
+		if st.Dir == "" {
 			return "", fmt.Errorf("%s: launch %s has no folder", b.h.Name(), j.Launch)
 		}
-		dir = path.Dir(st.LogPath)
+		dir = st.Dir // the log may be elsewhere
 		b.folders[j.Launch] = dir
 	}
 	return dir + "/bench-" + j.Dir, nil

@@ -29,6 +29,7 @@ type Deps struct {
 	UndoTimeout time.Duration // for cleaning up one launch; 0 = 3 min
 	Reconnect   time.Duration // how long a lost host is tried again; 0 = 2 min
 	LeaseTTL    time.Duration // of leases and of the claim; 0 = 60 s
+	Wait        time.Duration // in the queue, for what others have leased; 0: not at all
 }
 
 // Boundary is a moment around an event.
@@ -105,6 +106,7 @@ type Progress struct {
 // Summary is how an execution ended.
 type Summary struct {
 	SweepID  string
+	Host     string
 	Kind     string // of the plan
 	State    record.SweepState
 	Done     int // runs, over the sweep's whole life
@@ -112,4 +114,5 @@ type Summary struct {
 	Missing  int // slots without a result
 	Launches int // made by this execution
 	Notes    []string
+	Left     []Left // servers that the sweep left running as after: says; keep is a note
 }

@@ -25,6 +25,9 @@ type execution struct {
 
 	results   []record.Result         // of slots that are filled
 	attempts  map[string]int          // by slot
+	holder    string                  // owner of the sweep's leases, and so of its launches' place in the queue
+	held      *held                   // those leases
+	inherited map[string]PatchState   // by interpreter and environment: what was found by who shares the patches
 	supersede map[string]string       // slot -> failed run that the next attempt replaces
 	found     map[string]foundPatches // by interpreter and environment; nil: not read yet
 	hostInfo  struct {
@@ -38,6 +41,8 @@ type execution struct {
 	expected int
 	notes    []string
 	secrets  *redactor // of hider
+	ends     ends
+	left     []Left
 }
 
 // Execute runs a plan as a new sweep and blocks until it has ended. A nil
@@ -58,7 +63,7 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 		return nil, err
 	}
 	defer x.disconnect()
-	if err := x.prepare(ctx); err != nil {
+	if err := x.plan.Prepare(ctx, x.host); err != nil {
 		return nil, err
 	}
 	begin, err := sweepPlan(x.sweepID, plan, x.nowUs())
@@ -69,21 +74,6 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 		return nil, fmt.Errorf("begin sweep: %w", err)
 	}
 	return x.run(ctx, func(context.Context) error { return nil })
-}
-
-// prepare asks for the loads before anything is begun.
-func (x *execution) prepare(ctx context.Context) error {
-	asked := map[BenchPlan]bool{}
-	for _, c := range x.plan.Cells {
-		if asked[c.Bench] {
-			continue
-		}
-		asked[c.Bench] = true
-		if err := x.host.Bench.Prepare(ctx, c.Bench); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (d Deps) newID() string {
@@ -109,12 +99,8 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 	if x.engine, err = d.Engines(plan.Cells[0].Server.Engine); err != nil {
 		return nil, err
 	}
-	for _, c := range plan.Cells {
-		for _, name := range sortedKeys(c.Server.Secrets) {
-			if _, ok := d.Getenv(c.Server.Secrets[name]); !ok {
-				return nil, &SecretError{Name: name, From: c.Server.Secrets[name]}
-			}
-		}
+	if _, err := plan.Secrets(d.Getenv); err != nil {
+		return nil, err
 	}
 	return x, nil
 }
@@ -125,7 +111,7 @@ func (x *execution) note(text string) { x.notes = append(x.notes, x.hider().text
 
 // cleaning is a context that outlives a cancel, for undoing.
 func (x *execution) cleaning(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), x.deps.UndoTimeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), x.deps.UndoTimeout+time.Duration(x.plan.StopGrace))
 }
 
 func (x *execution) connect(ctx context.Context) error {
@@ -201,7 +187,7 @@ func (x *execution) run(parent context.Context, reopen func(context.Context) err
 	}
 	ctx, stop := x.keepClaim(parent)
 	defer stop()
-	err := x.underLease(ctx, reopen)
+	err := without(x.underLease(ctx, reopen), errEnded)
 	if errors.Is(err, errClaimLost) {
 		return x.summary(record.SweepInterrupted), &OpenError{SweepID: x.sweepID, Err: err}
 	}
@@ -223,6 +209,13 @@ func (x *execution) run(parent context.Context, reopen func(context.Context) err
 // underLease does what changes the host. After a loss of the claim or of the
 // host nothing is cleaned up: that is for whoever has the sweep then.
 func (x *execution) underLease(ctx context.Context, reopen func(context.Context) error) error {
+	if x.plan.attaches() { // nothing of the host is changed
+		err := reopen(ctx)
+		if err == nil {
+			err = x.launchAll(ctx)
+		}
+		return err
+	}
 	ctx, leases, err := x.hold(ctx, x.sweepOwner())
 	if err != nil {
 		return err
@@ -235,6 +228,10 @@ func (x *execution) underLease(ctx context.Context, reopen func(context.Context)
 	if !lost {
 		err = errors.Join(err, x.restore(ctx))
 		lost = hostLost(err)
+	}
+	if err == nil {
+		err = x.leave(ctx)
+		lost = hostLost(err) || errors.Is(err, errClaimLost)
 	}
 	if lost {
 		return err
@@ -341,7 +338,7 @@ func (x *execution) counts() (done, failed int) {
 }
 
 func (x *execution) summary(state record.SweepState) *Summary {
-	s := &Summary{SweepID: x.sweepID, Kind: x.own.Kind, State: state, Launches: x.launches, Notes: x.notes}
+	s := &Summary{SweepID: x.sweepID, Host: x.plan.Host.Name, Kind: x.own.Kind, State: state, Launches: x.launches, Notes: x.notes, Left: x.left}
 	s.Done, s.Failed = x.counts()
 	return s
 }

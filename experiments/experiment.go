@@ -73,6 +73,9 @@ type Cell struct {
 	Bench    BenchPlan     `json:"bench"`
 	Arm      string        `json:"arm,omitempty"` // of an A/A sweep: a or b, equal otherwise
 	argv     []string      // canonical; for merging and the key
+	unused   []string      // variables that the engine does not read
+	notes    []string      // of the engine's release: what was translated,
+	changes  []string      // and what runs otherwise than asked
 	combo    combination   // that it was built from, and
 	off      bool          // whether without speculation; for its quote
 }
@@ -282,6 +285,10 @@ func (e *Experiment) addCell(b *cellBuilder, c combination) error {
 		}
 	}
 	cell, err := b.build(c, off)
+	if why := impossible(err); why != "" && !e.Single {
+		e.Dropped = append(e.Dropped, Dropped{Cell: c.String(), Params: c.params(), Rule: why})
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -291,6 +298,8 @@ func (e *Experiment) addCell(b *cellBuilder, c combination) error {
 		why := "the same server and benchmark"
 		if e.Cells[into].Baseline {
 			why = "no speculation: the baseline"
+		} else if more := whyEqual(e.Cells[into], cell); more != "" {
+			why += ": " + more
 		}
 		e.Merged = append(e.Merged, Merged{Cell: c.String(), Params: cell.Params, Into: into, Why: why})
 		return nil
@@ -300,6 +309,7 @@ func (e *Experiment) addCell(b *cellBuilder, c combination) error {
 }
 
 func (e *Experiment) add(c Cell) {
+	e.take(c)
 	c.Ord = len(e.Cells)
 	e.Cells = append(e.Cells, c)
 }

@@ -153,7 +153,10 @@ func (a *attempt) attachTail(ctx context.Context, runID string) {
 // attachLog keeps the whole log of the launch, its secrets hidden. One that
 // cannot be read is a note: what was measured is stored already.
 func (a *attempt) attachLog(ctx context.Context) error {
-	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, upTo: -1}
+	if a.state.LogPath == "" {
+		return nil // of a server of somebody else, which was said
+	}
+	f := &hostFile{ctx: ctx, server: a.x.host.Server, path: a.state.LogPath, at: a.state.LogFrom, upTo: -1}
 	_, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{LaunchID: a.rec.ID, Name: "server.log"}, newHiding(f, a.hider()))
 	if err != nil && f.gone() {
 		why := a.hider().text((&unreadableError{f.path, f.failed}).Error())

@@ -98,8 +98,8 @@ func NewPlan(e *Experiment) (*Plan, error) {
 	if e.Kind == KindAA || e.Kind == KindProbe {
 		p.Order = OrderInterleave // what they compare must alternate
 	}
-	if e.Kind == KindProbe && p.After == AfterKeep {
-		p.After = AfterRestore // the last cell of a probe is nobody's wish
+	if e.Kind == KindProbe && (p.After == AfterKeep || p.After == AfterBest) {
+		p.After = AfterRestore // neither cell of a probe is anybody's wish
 	}
 	groups, err := groupByServer(e.Cells)
 	if err != nil {
@@ -163,6 +163,9 @@ func argv(r Renderer, c ServerConfig, port int) ([]string, error) {
 // command is a server's command to paste, its secrets hidden; placeholder is the
 // port in it that stands for another one, 0 when it is the server's own.
 func command(r Renderer, c ServerConfig, hide *redactor) (text string, placeholder int, err error) {
+	if c.Attach != nil {
+		return "", 0, nil // nothing is started
+	}
 	port := c.Port
 	if port == 0 {
 		port, placeholder = firstAutoPort, firstAutoPort
@@ -221,13 +224,16 @@ func (p *Plan) Shown() *Plan {
 func notes(e *Experiment) []string {
 	var out []string
 	baseline := e.baselines() > 0
-	if e.Spec.Baseline == nil && e.Kind == KindSweep {
+	if e.Spec.Baseline == nil && e.Kind == KindSweep && e.Spec.Server.Attach == nil {
 		out = append(out, "no baseline: the spec has no baseline block")
 	}
 	if what := e.renderer.WithoutSpeculation(); baseline && what != "" {
 		out = append(out, "baseline: "+what)
 	}
+	out = append(out, e.Notes...)
 	switch {
+	case e.Spec.Server.Attach != nil:
+		out = append(out, e.attachNote())
 	case e.Rounds > 1 || e.Kind == KindRun:
 	case e.Kind == KindProbe:
 		out = append(out, "one pair of launches: what differs from launch to launch stays unknown, and so does the verdict (--rounds 3)")

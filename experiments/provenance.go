@@ -32,6 +32,7 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	}
 	f.add("command", "argv", quoteArgv(a.rec.Argv))
 	f.add("command", "cwd", a.cfg.Cwd)
+	f.list = append(f.list, a.attachFacts()...)
 	for _, fl := range a.cfg.Flags {
 		text := strings.Join(fl.Values, " ")
 		if fl.Kind == engine.Bare.String() {

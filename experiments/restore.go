@@ -71,7 +71,7 @@ func (a *attempt) find(ctx context.Context) error {
 		return err
 	}
 	x.keepFound(found)
-	return nil
+	return x.held.publish(ctx, found)
 }
 
 // readFound reads all interpreters; open is a cell whose interpreter sees an
@@ -89,6 +89,9 @@ func (x *execution) readFound(ctx context.Context) (found []foundPatches, open i
 			f.Error = err.Error()
 		case f.State.Open:
 			open = cell
+		}
+		if s, ok := x.inherited[w.key()]; ok && f.Error == "" {
+			f.State = s
 		}
 		found = append(found, f)
 	}
@@ -130,6 +133,9 @@ func (x *execution) restore(ctx context.Context) error {
 		if len(x.found) > 0 && x.last != nil {
 			x.note("patches stay as the last launch had them (after: keep); specrun rollback removes them")
 		}
+		return nil
+	}
+	if x.keepsFiles() {
 		return nil
 	}
 	ctx, cancel := x.cleaning(ctx)
@@ -196,6 +202,15 @@ func (x *execution) restoreOne(ctx context.Context, f foundPatches) (unrecorded,
 		return nil, &unreadError{err}
 	}
 	if now.isAs(f.State) {
+		return nil, nil
+	}
+	other, err := x.held.last(ctx, w.key())
+	if err != nil {
+		return nil, &unreadError{err}
+	}
+	if other != nil {
+		x.note(fmt.Sprintf("%s: the patches stay for %s by %s, which shares them; the last one to end puts back what was found",
+			x.plan.Host.Name, other.Owner.What, other.Owner.Controller))
 		return nil, nil
 	}
 	a := x.last

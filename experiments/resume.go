@@ -39,6 +39,9 @@ func Resume(ctx context.Context, deps Deps, sweepID string, o ResumeOptions) (*S
 		return nil, err
 	}
 	x.source = planSource{x.sweepID, plan}
+	if err := x.recallFound(view.Events); err != nil { // whoever shares the patches asks for it
+		return nil, err
+	}
 	if err := x.connect(ctx); err != nil {
 		return nil, err
 	}

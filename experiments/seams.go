@@ -64,13 +64,17 @@ type Host struct {
 
 // Leases keep two controllers from one port or GPU, see package server.
 type Leases interface {
-	FreePort(ctx context.Context, first, count int) (int, error)
-	PortHolder(ctx context.Context, port int) (*server.Holder, error)
-	Acquire(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
+	Acquire(ctx context.Context, q server.LeaseRequest) (server.Grant, error)
 	Refresh(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
 	// Leave renews no more: names hold as long as the launch's server lives.
 	Leave(ctx context.Context, names []string, owner server.Owner) error
+	// Release gives names back; nil is every port and GPU that owner has.
 	Release(ctx context.Context, names []string, owner server.Owner) error
+	// Last gives owner the patch sets for itself alone when nobody else has a share
+	// in them, else it gives up owner's shares and other is one who has.
+	Last(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) (other *server.Lease, err error)
+	// Met lists the launches that were on the host while the one with this port was.
+	Met(ctx context.Context, port int) ([]string, error)
 	// Reclaim releases what owner's controller left; what another one goes on with
 	// stays.
 	Reclaim(ctx context.Context, names []string, owner server.Owner) error
@@ -93,10 +97,20 @@ type PatchState struct {
 	// not settled: Recover settles it.
 	Open          bool   `json:"open,omitempty"`
 	EngineVersion string `json:"engine_version,omitempty"`
-	PythonVersion string `json:"python_version,omitempty"`
+	// Engines are the versions of those that the interpreter sees.
+	Engines       map[string]string `json:"engines,omitempty"`
+	PythonVersion string            `json:"python_version,omitempty"`
 
 	// looked are the patches, by content, whose targets were looked for; nil: all.
 	looked []string
+}
+
+// VersionOf is that of an engine; "" when the interpreter does not see it.
+func (s PatchState) VersionOf(engine string) string {
+	if len(s.Engines) == 0 {
+		return s.EngineVersion
+	}
+	return s.Engines[engine]
 }
 
 // PatchedFile is one file that patches change or could change.
@@ -305,6 +319,8 @@ type Window struct {
 	Alive     bool // the server ran at the end
 	// Warmup is how the server was warmed up before; nil: it was not.
 	Warmup *bench.Warmup
+	// Beside are other launches on the host, on other GPUs, in words.
+	Beside []string
 	// PromptsSHA and OutputsSHA are those of the sweep's first run, and of its
 	// first run with the same speculative shape; "" when this is that run.
 	PromptsSHA string

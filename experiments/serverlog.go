@@ -19,11 +19,14 @@ func CopyLog(ctx context.Context, h RemoteHost, stateDir, launch string, follow 
 	if err != nil {
 		return err
 	}
+	if st.LogPath == "" {
+		return fmt.Errorf("%s: the server of launch %s is somebody else's, and has no log that can be read", h.Name(), launch)
+	}
 	if st.Phase == server.Absent {
 		return fmt.Errorf("%s: launch %s has no server, so no log", h.Name(), launch)
 	}
 	buf := make([]byte, 256<<10)
-	for at := int64(0); ; {
+	for at := st.LogFrom; ; {
 		ended := st.Phase != server.Running // known before the read: nothing comes after it
 		n, _, err := h.ReadAt(ctx, st.LogPath, buf, at)
 		if err == nil && n > 0 {

@@ -28,8 +28,12 @@ type launchAbout struct {
 
 func (a *attempt) about() (string, error) {
 	about := launchAbout{Experiment: a.x.plan.Name, Sweep: a.x.sweepID, Patches: a.cfg.Patches, Files: map[string]string{}}
+	ord := a.best
 	if len(a.planned.Runs) > 0 {
-		cell := a.x.plan.Cells[a.planned.Runs[0].Cell]
+		ord = &a.planned.Runs[0].Cell
+	}
+	if ord != nil {
+		cell := a.x.plan.Cells[*ord]
 		about.Baseline, about.Params = cell.Baseline, maps.Clone(cell.Params)
 		maps.DeleteFunc(about.Params, func(key string, _ any) bool { return strings.HasPrefix(key, "bench.") })
 	}
@@ -162,11 +166,7 @@ func contentIs(ctx context.Context, h RemoteHost, sums, transactions string) (bo
 // StopServer ends one launch's server with proof, as server.Stop does, and gives
 // back the ports and GPUs that were leased for it. Patches stay as they are.
 func StopServer(ctx context.Context, h RemoteHost, stateDir, launch string, grace time.Duration) (server.Proof, error) {
-	proof, err := server.Stop(ctx, h, stateDir, launch, server.StopOptions{Grace: grace})
-	if err != nil {
-		return proof, err
-	}
-	return proof, server.ReleaseLaunch(ctx, h, stateDir, launch)
+	return server.Stop(ctx, h, stateDir, launch, server.StopOptions{Grace: grace, Release: true})
 }
 
 // ReleaseDeadLeases releases the leases that nothing stands behind any more:

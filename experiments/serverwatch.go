@@ -45,7 +45,10 @@ func (a *attempt) watching() *serverWatch {
 	if a.watcher == nil {
 		w := &serverWatch{a: a, log: a.readiness, at: a.ready.LogOffset}
 		if w.log == nil {
-			w.log, w.at = a.x.engine.Readiness(a.cfg), 0
+			w.log = a.x.engine.Readiness(a.cfg)
+			if a.cfg.Attach == nil { // what somebody else's server wrote before is no matter
+				w.at = 0
+			}
 		}
 		a.watcher = w
 	}
@@ -151,7 +154,7 @@ func (w *serverWatch) port(ctx context.Context, st server.State) error {
 
 // read takes what the server has written since.
 func (w *serverWatch) read(ctx context.Context) error {
-	if w.log == nil {
+	if w.log == nil || w.a.state.LogPath == "" {
 		return nil
 	}
 	buf := make([]byte, logChunk)
@@ -229,6 +232,10 @@ func (a *attempt) alive(ctx context.Context) error {
 		return nil
 	}
 	a.state = st
+	if a.cfg.Attach != nil {
+		a.death = a.attachedEnded(st)
+		return a.death
+	}
 	end := fmt.Sprintf("exit status %d", st.ExitCode)
 	if st.Signal != 0 {
 		end = server.SignalName(st.Signal)

@@ -11,6 +11,9 @@ const startLogMost = 8 << 20
 // startLog reads what the server wrote until it was ready, for what it prints of
 // its configuration.
 func (a *attempt) startLog(ctx context.Context) ([]byte, error) {
+	if a.cfg.Attach != nil {
+		return nil, nil // its log may begin with that of another one
+	}
 	size := min(a.ready.LogOffset, startLogMost)
 	if size <= 0 {
 		size = startLogMost

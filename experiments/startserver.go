@@ -34,6 +34,9 @@ type StartedServer struct {
 // connection, which leaves open what was done.
 func StartServer(ctx context.Context, deps Deps, plan *Plan) (*StartedServer, error) {
 	deps.Recorder = unrecorded{}
+	if plan.attaches() {
+		return nil, &SpecError{Field: "server.attach", Msg: "somebody else runs this server: there is nothing to start", Advice: "leave server.attach out to let specrun start one"}
+	}
 	p := *plan
 	p.After = AfterRestore // of a start that fails
 	x, err := newExecution(deps, &p, "")
@@ -70,6 +73,7 @@ func (x *execution) startOne(ctx context.Context) (*StartedServer, error) {
 	for {
 		x.launches, x.expected = x.launches+1, x.launches+1
 		a := x.newAttempt(x.plan.Launches[0], record.Launch{ID: x.deps.IDs(), Host: x.plan.Host.Name})
+		a.fresh = true
 		started, again, err := a.startAndLeave(ctx)
 		if again {
 			continue

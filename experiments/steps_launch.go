@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
-	"strings"
 	"time"
 
+	"specrun/deploy"
 	"specrun/deploy/server"
 	"specrun/experiments/record"
 )
@@ -30,7 +29,8 @@ type patchEvidence struct {
 // readyEvidence is what later steps need of a server that was found ready.
 type readyEvidence struct {
 	server.Ready
-	LogPath string `json:"log_path"`
+	LogPath string  `json:"log_path"`
+	Mark    logMark `json:"log_mark"`
 }
 
 // launchFacts is what a ready server was found to be.
@@ -46,121 +46,20 @@ type launchFacts struct {
 }
 
 func (a *attempt) launchSteps() []Step {
+	if a.cfg.Attach != nil {
+		return a.attachSteps()
+	}
+	patch := Step{Name: stepPatch, Look: a.lookPatch, Do: a.doPatch}
+	if a.best != nil {
+		patch.Look = a.lookBestPatch
+	}
 	return []Step{
 		{Name: stepLease, Look: a.lookLease, Do: a.doLease, Undo: a.undoLease, UndoName: "release"},
-		{Name: stepPatch, Look: a.lookPatch, Do: a.doPatch},
+		patch,
 		{Name: stepStart, Look: a.lookStart, Do: a.doStart, Change: func() record.Change { return record.Change{Launch: &a.rec} }, Undo: a.undoStart, UndoName: stepStop},
 		{Name: stepReady, Look: a.lookReady, Do: a.doReady},
 		{Name: stepCheck, Look: a.lookCheck, Do: a.doCheck},
 	}
-}
-
-// lookLease chooses the port and finds out who listens on it. A port that our
-// own server listens on is not in the way of a launch that goes on.
-func (a *attempt) lookLease(ctx context.Context) (Found, any, error) {
-	h := a.x.host
-	port := a.cfg.Port
-	if a.port != 0 {
-		port = a.port
-	}
-	auto := port == 0
-	if auto {
-		free, err := h.Leases.FreePort(ctx, autoPort(a.rec.ID), autoPorts)
-		if err != nil {
-			return Absent, nil, err
-		}
-		port = free
-	}
-	ours := false
-	if a.journal.lease != nil {
-		st, err := h.Server.Look(ctx, a.rec.ID)
-		if err != nil {
-			return Absent, nil, err
-		}
-		ours = st.Phase == server.Running
-	}
-	if !ours && !auto {
-		holder, err := h.Leases.PortHolder(ctx, port)
-		if err != nil {
-			return Absent, nil, err
-		}
-		if holder != nil {
-			return Absent, nil, &server.PortError{Host: h.Name, Holder: *holder}
-		}
-	}
-	cards, err := a.cards(ctx)
-	if err != nil {
-		return Absent, nil, err
-	}
-	a.leases = leaseEvidence{Port: port, Names: append([]string{server.PortLease(port)}, server.GPULeases(cards)...)}
-	a.port = port // kept when the step is looked at again
-	// Leases run out, so they are always taken (anew).
-	return Partial, a.leases, nil
-}
-
-// cards name the launch's GPUs in leases: by UUID, so that one card has one name
-// for everybody, and by index where the host does not tell. nil is all.
-func (a *attempt) cards(ctx context.Context) ([]string, error) {
-	gpus := a.gpus()
-	if gpus == nil {
-		return nil, nil
-	}
-	facts, err := a.x.hostFacts(ctx, a.where())
-	if err != nil {
-		return nil, err
-	}
-	for i, index := range gpus {
-		for _, f := range facts {
-			if f.Group == "gpu" && f.Key == index+" uuid" && strings.HasPrefix(f.Value, "GPU-") {
-				gpus[i] = f.Value
-			}
-		}
-	}
-	return gpus, nil
-}
-
-// gpus are the indexes for CUDA_VISIBLE_DEVICES; nil for all.
-func (a *attempt) gpus() []string {
-	var out []string
-	for _, g := range a.cfg.GPUs {
-		out = append(out, strconv.Itoa(g))
-	}
-	return out
-}
-
-func (a *attempt) owner() server.Owner {
-	what := "sweep " + a.x.sweepID
-	if a.x.sweepID == "" {
-		what = byHand
-	}
-	return server.Owner{Launch: a.rec.ID, Controller: a.x.deps.Controller, What: what}
-}
-
-func (a *attempt) doLease(ctx context.Context) (any, error) {
-	// Another one may take an automatic port between looking and leasing.
-	for try := 0; ; try++ {
-		err := a.x.host.Leases.Acquire(ctx, a.leases.Names, a.owner(), a.x.deps.LeaseTTL)
-		var held *server.HeldError
-		if err == nil {
-			a.keeper.start(a.x, a.leases.Names, a.owner())
-			return a.leases, nil
-		}
-		if !errors.As(err, &held) || held.Lease.Name != server.PortLease(a.leases.Port) || a.cfg.Port != 0 || a.journal.lease != nil || try == 5 {
-			return nil, err
-		}
-		a.port = 0
-		_, evidence, err := a.lookLease(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if err := a.record(ctx, "", stepLease, record.EventIntent, evidence, record.Change{}); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (a *attempt) undoLease(ctx context.Context) (any, error) {
-	return a.leases, a.x.host.Leases.Release(ctx, a.leases.Names, a.owner())
 }
 
 func (a *attempt) where() Where { return a.cfg.where() }
@@ -169,7 +68,7 @@ func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
 	if err := a.find(ctx); err != nil {
 		return Absent, nil, err
 	}
-	state, err := a.x.host.Patcher.Current(ctx, a.where())
+	state, err := a.current(ctx)
 	if err != nil {
 		return Absent, nil, err
 	}
@@ -185,7 +84,7 @@ func (a *attempt) lookPatch(ctx context.Context) (Found, any, error) {
 }
 
 func (a *attempt) doPatch(ctx context.Context) (any, error) {
-	state, err := a.x.host.Patcher.Ensure(ctx, a.where(), a.cfg.Patches)
+	state, err := a.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -194,10 +93,37 @@ func (a *attempt) doPatch(ctx context.Context) (any, error) {
 	return patchEvidence{Python: a.cfg.Python, Want: a.cfg.Patches, State: state}, nil
 }
 
+// ensure makes the launch's patch set deployed. Who shares the files wants the same
+// and may be changing them at this moment: then that is waited for.
+func (a *attempt) ensure(ctx context.Context) (PatchState, error) {
+	patcher := a.x.host.Patcher
+	for try := 0; ; try++ {
+		state, err := patcher.Ensure(ctx, a.where(), a.cfg.Patches)
+		var locked *deploy.LockedError
+		var drift *deploy.DriftError
+		again := errors.As(err, &locked) && try < 50 || errors.As(err, &drift) && try < 3
+		if !again {
+			return state, err
+		}
+		select {
+		case <-ctx.Done():
+			return state, err
+		case <-time.After(a.x.deps.Poll):
+		}
+		now, lookErr := patcher.Current(ctx, a.where())
+		if lookErr == nil && now.holds(a.cfg.Patches) {
+			return now, nil
+		}
+	}
+}
+
 func (a *attempt) lookStart(ctx context.Context) (Found, any, error) {
-	st, err := a.x.host.Server.Look(ctx, a.rec.ID)
-	if err != nil {
-		return Absent, nil, err
+	st := server.State{Launch: a.rec.ID, Phase: server.Absent, ExitCode: -1}
+	var err error
+	if !a.fresh { // else nobody has ever started it
+		if st, err = a.x.host.Server.Look(ctx, a.rec.ID); err != nil {
+			return Absent, nil, err
+		}
 	}
 	a.state = st
 	words, err := argv(a.x.engine, a.cfg, a.leases.Port)
@@ -224,6 +150,7 @@ func (a *attempt) noteIdentity(id server.Identity) error {
 }
 
 func (a *attempt) doStart(ctx context.Context) (any, error) {
+	a.fresh = false
 	env := maps.Clone(a.cfg.Env)
 	if env == nil {
 		env = map[string]string{}
@@ -235,7 +162,7 @@ func (a *attempt) doStart(ctx context.Context) (any, error) {
 		}
 		env[name] = value
 	}
-	gpus := a.gpus()
+	gpus := a.cards
 	if gpus == nil {
 		gpus = []string{"all"}
 	}
@@ -259,7 +186,12 @@ func (a *attempt) doStart(ctx context.Context) (any, error) {
 }
 
 func (a *attempt) undoStart(ctx context.Context) (any, error) {
-	return a.x.host.Server.Stop(ctx, a.rec.ID)
+	proof, err := a.x.host.Server.Stop(ctx, a.rec.ID)
+	if err == nil {
+		a.proof = &proof
+		a.noteKilled(proof)
+	}
+	return proof, err
 }
 
 // lookReady trusts an earlier controller's ready only for the process that it
@@ -273,24 +205,31 @@ func (a *attempt) lookReady(context.Context) (Found, any, error) {
 	if err := json.Unmarshal(raw, &before); err != nil {
 		return Absent, nil, fmt.Errorf("journal of launch %s: ready: %w", a.rec.ID, err)
 	}
-	a.ready = before.Ready
+	a.ready, a.mark = before.Ready, before.Mark
 	return Done, before, nil
 }
 
 func (a *attempt) doReady(ctx context.Context) (any, error) {
 	p := a.x.plan.Ready
 	probing := a.beginProbe(ctx) // beside the waiting, which is what takes long
-	ready, err := a.x.host.Server.WaitReady(ctx, a.state, a.leases.Port, a.x.engine.Readiness(a.cfg), server.ReadyOptions{
+	readiness := a.x.engine.Readiness(a.cfg)
+	ready, err := a.x.host.Server.WaitReady(ctx, a.state, a.leases.Port, readiness, server.ReadyOptions{
 		Timeout: time.Duration(p.Timeout), Stall: time.Duration(p.Stall), Poll: a.x.deps.Poll,
-		OnProgress: func(p server.Progress) { a.progress(stepReady, PhaseNote, p.Milestone) },
+		OnProgress: func(p server.Progress) { a.progress(stepReady, PhaseNote, p.String()) },
 	})
 	if err != nil {
 		probing.cancel()
 		return nil, err
 	}
 	a.probed = probing.wait()
-	a.ready = ready
-	return readyEvidence{Ready: ready, LogPath: a.state.LogPath}, nil
+	a.ready, a.readiness = ready, readiness
+	if a.mark, err = a.readMark(ctx, ready.LogFile); err != nil && hostLost(err) {
+		return nil, err
+	} // else it cannot be read, which whoever reads it says
+	if ready.Unmarked {
+		a.progress(stepReady, PhaseNote, "it generates, though its log has no ready marker: the log is written in blocks")
+	}
+	return readyEvidence{Ready: ready, LogPath: a.state.LogPath, Mark: a.mark}, nil
 }
 
 func (a *attempt) lookCheck(context.Context) (Found, any, error) {
@@ -312,7 +251,7 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of the ready server back: %w", err)
 	}
-	environ, err := h.Server.Environ(ctx, a.state.Identity)
+	environ, err := a.readEnviron(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("environment of the server process: %w", err)
 	}
@@ -325,7 +264,7 @@ func (a *attempt) doCheck(ctx context.Context) (any, error) {
 	}
 	// The server has read its files by now: what somebody changed since the patch
 	// step is what it runs with.
-	if a.patches, err = h.Patcher.Current(ctx, a.where()); err != nil {
+	if a.patches, err = a.deployedNow(ctx); err != nil {
 		return nil, fmt.Errorf("read the engine's files again: %w", err)
 	}
 	checked.simulates(environ) // set by a file or a login shell, too

@@ -230,6 +230,8 @@ var kinds = []struct {
 	{as[*deploy.LockedError](), exitLocked},
 	{as[*deploy.SweepError](), exitLocked},
 	{as[*server.HeldError](), exitLocked},
+	{as[*server.NotSavedError](), exitUsage},
+	{as[*experiments.SeveralServersError](), exitUsage},
 	{as[*store.ClaimedError](), exitLocked},
 	{as[*deploy.ClaimedError](), exitConflict},
 	{as[*deploy.DriftError](), exitConflict},

@@ -159,7 +159,7 @@ Try it without a GPU:   specrun demo`,
 			root.AddCommand(c)
 		}
 	}
-	add("main", newDemoCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newProbeCommand(a), newResumeCommand(a), newCancelCommand(a), newServerCommand(a), newWatchCommand(a), newRollbackCommand(a))
+	add("main", newDemoCommand(a), newInitCommand(a), newApplyCommand(a), newStatusCommand(a), newRunCommand(a), newSweepCommand(a), newProbeCommand(a), newResumeCommand(a), newCancelCommand(a), newServerCommand(a), newWatchCommand(a), newRollbackCommand(a))
 	add("results", newListCommand(a), newShowCommand(a), newCompareCommand(a), newDiffCommand(a), newTagCommand(a), newLogsCommand(a), newParseCommand(a), newImportCommand(a), newExportCommand(a))
 	add("more", newPatchCommand(a), newLockCommand(a), newLabCommand(a), newSchemaCommand(a), newVersionCommand(a))
 	root.AddCommand(newBenchWorkerCommand(a), newDetachedCommand(a))

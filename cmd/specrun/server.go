@@ -26,11 +26,12 @@ func newServerCommand(a *app) *cobra.Command {
 		Short: "One server by hand, with the spec's flags",
 		Long: `Start, stop and look at servers by hand. What is started here runs on until it
 is stopped, whatever becomes of this machine. Only servers that specrun started,
-for a sweep or by hand, are listed and stopped; no other process is touched.`,
+for a sweep or by hand, are listed and stopped; no other process is touched but
+one that stop --pid names.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newServerStartCommand(a), newServerStopCommand(a), newServerRestartCommand(a), newServerStatusCommand(a), newServerLogsCommand(a))
+	c.AddCommand(newServerStartCommand(a), newServerStopCommand(a), newServerRestartCommand(a), newServerStatusCommand(a), newServerLogsCommand(a), newServerSavedCommand(a))
 	return c
 }
 
@@ -41,19 +42,34 @@ func (f *serverFlags) register(c *cobra.Command) {
 
 func newServerStartCommand(a *app) *cobra.Command {
 	var f serverFlags
+	saved := ""
 	c := &cobra.Command{
 		Use:   "start [KEY=VALUE...]",
 		Short: "Start the server that run would measure, and leave it running",
 		Long: `Start the server of one cell, the spec's defaults with the values given, exactly as
 run would: port and GPUs leased, the patch set exactly as the spec says, started
 detached, and waited for until it has really generated. Then it is left running,
-with its patches. A start that fails leaves the host as it was.` +
+with its patches. A start that fails leaves the host as it was.
+
+--saved starts a server again that stop --pid or stop --save stopped, with command
+line, folder and environment as they were and a log of its own, and waits until it
+answers on its port. Patches stay as they are.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitConflict, exitUnreachable, exitLocked),
 		Example: `  specrun server start --host kimi-8gpu
-  specrun server start steps=3 --host kimi-8gpu`,
-		RunE: func(c *cobra.Command, args []string) error { return a.runServerStart(c.Context(), f, args, nil) },
+  specrun server start steps=3 --host kimi-8gpu
+  specrun server start --saved k3v7 --host kimi-8gpu`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("saved") {
+				return a.runServerStart(c.Context(), f, args, nil)
+			}
+			if len(args) > 0 || f.specFile != "" {
+				return usagef("leave the rest out", "a saved server has its own command line: no KEY=VALUE, no -f")
+			}
+			return a.runServerStartSaved(c.Context(), saved, f.dryRun)
+		},
 	}
 	f.register(c)
+	c.Flags().StringVar(&saved, "saved", "", "start the server again that was saved as `ID`")
 	return c
 }
 
@@ -195,7 +211,7 @@ func (a *app) stopForRestart(ctx context.Context, s hostSweep, take bool) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	found, err := a.stopOn(ctx, c, "", take)
+	found, err := a.stopOn(ctx, c, "", stopFlags{take: take})
 	if err != nil || found == nil {
 		return err
 	}

@@ -14,24 +14,37 @@ import (
 )
 
 func newServerStopCommand(a *app) *cobra.Command {
-	var take bool
+	var f stopFlags
 	c := &cobra.Command{
 		Use:   "stop [LAUNCH]",
-		Short: "Stop a server of ours, and prove that nothing of it is left",
+		Short: "Stop a server, and prove that nothing of it is left",
 		Long: `Stop the server that runs, or the one of the launch named (an id may be cut to any
 beginning that fits only one): TERM, a grace, KILL of what is left, then the proof
 that no process of it lives and its port is free. Its leases are released. Patches
-stay. One that a sweep works with right now is left alone without --take.` +
+stay. One that a sweep works with right now is left alone without --take.
+
+--pid stops a server that specrun did not start, with its descendants, and its
+session when it leads one, in the same way. It shows user, command line, age, GPUs,
+port and who is connected first, and asks. What it takes to start it again (command
+line, folder, environment) is saved before, on the host and readable by this user
+alone: see server saved. --save does so with a server of ours.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
 		Example: `  specrun server stop --host kimi-8gpu
-  specrun server stop k3v7 --host kimi-8gpu`,
+  specrun server stop k3v7 --host kimi-8gpu
+  specrun server stop --pid 4242 --host kimi-8gpu`,
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.confirmTake(take); err != nil {
+			if err := f.check(c, args, a.flags.hosts); err != nil {
+				return err
+			}
+			if err := a.confirmTake(f.take); err != nil {
 				return err
 			}
 			return a.eachHost(c.Context(), func(ctx context.Context, h *connection) error {
-				found, err := a.stopOn(ctx, h, firstArg(args), take)
+				if f.pid != 0 {
+					return a.stopProcess(ctx, h, f)
+				}
+				found, err := a.stopOn(ctx, h, firstArg(args), f)
 				if err == nil && found == nil {
 					a.printf("%s: no server runs\n", h.Name())
 				}
@@ -39,8 +52,31 @@ stay. One that a sweep works with right now is left alone without --take.` +
 			})
 		},
 	}
-	registerTake(c, &take)
+	registerTake(c, &f.take)
+	c.Flags().IntVar(&f.pid, "pid", 0, "stop process `N`, which specrun did not start")
+	c.Flags().BoolVar(&f.save, "save", false, "save what it takes to start it again (--pid does so anyway)")
+	c.Flags().BoolVar(&f.noSave, "no-save", false, "with --pid: save nothing")
 	return c
+}
+
+// stopFlags are those of server stop.
+type stopFlags struct {
+	take, save, noSave bool
+	pid                int
+}
+
+func (f stopFlags) check(c *cobra.Command, args, hosts []string) error {
+	switch {
+	case f.pid < 0 || f.pid == 0 && c.Flags().Changed("pid"):
+		return usagef("nvidia-smi, or ps -ef, on the host lists what runs", "--pid %d is no process", f.pid)
+	case f.pid != 0 && len(args) > 0:
+		return usagef("give one of them", "LAUNCH and --pid name different servers")
+	case f.pid != 0 && len(hosts) > 1:
+		return usagef("name one host", "process %d of %d hosts", f.pid, len(hosts))
+	case f.noSave && (f.pid == 0 || f.save):
+		return usagef("leave it out", "--no-save goes with --pid, and not with --save")
+	}
+	return nil
 }
 
 func registerTake(c *cobra.Command, take *bool) {
@@ -62,24 +98,37 @@ func firstArg(args []string) string {
 }
 
 // stopOn stops one server; nil when none runs and none was named.
-func (a *app) stopOn(ctx context.Context, c *connection, id string, take bool) (*experiments.RunningServer, error) {
+func (a *app) stopOn(ctx context.Context, c *connection, id string, f stopFlags) (*experiments.RunningServer, error) {
 	s, err := pickServer(ctx, c, id)
 	if err != nil || s == nil {
 		return nil, err
 	}
-	if s.Controller != "" && !take {
+	if s.Controller != "" && !f.take {
 		return nil, lockedServer(c.Name(), *s)
+	}
+	saved := ""
+	if f.save && s.State != "" {
+		if saved, err = a.saveServer(ctx, c, *s); err != nil {
+			return nil, err
+		}
 	}
 	a.progress("%s: stopping launch %s", c.Name(), s.Launch)
 	proof, err := experiments.StopServer(ctx, c, c.entry.StateDir, s.Launch, 0)
 	if err != nil {
 		return nil, err
 	}
+	if saved != "" {
+		if err := server.SavedStopped(ctx, c, c.entry.StateDir, saved); err != nil {
+			return nil, err
+		}
+		a.note("%s: saved as %s; specrun server start --saved %s --host %s starts it again", c.Name(), saved, saved, c.Name())
+	}
 	if a.flags.json {
 		a.line("stopped", struct {
 			Host string `json:"host"`
 			server.Proof
-		}{c.Name(), proof})
+			Saved string `json:"saved,omitempty"`
+		}{c.Name(), proof, saved})
 		return s, nil
 	}
 	port := ""

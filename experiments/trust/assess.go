@@ -141,6 +141,7 @@ type Input struct {
 	ThrottleReasons  string
 	Baseline         *Difference // nil: nothing to compare with
 	Neighbours       []string    // processes not ours on the GPUs
+	Beside           []string    // other launches on the host, on other GPUs
 	NeighboursRead   bool        // none of them means that there was none
 	PreEdited        []string    // target files with that verdict
 	OnController     bool        // the benchmark ran on the controller

@@ -104,7 +104,7 @@ func Labels() []Label {
 			"the benchmark ran on the controller", "bench.where: host"},
 		{Attached, "specrun did not start the server: its command line is not known for sure",
 			"the runs were made on a server that was running already (server.attach)", "compare with care, or measure on a server of specrun's own"},
-		{SharedHost, "others used the GPUs or the server at the same time",
+		{SharedHost, "others used the GPUs, the server or the rest of the host at the same time",
 			"a process that is not the server's held GPU memory during the benchmark, or the server had more requests at once or more tokens than the client sent", "ask for the machine alone, and for a port that nobody else knows"},
 		{TotalUnknown, "TOTAL is missing, or nobody says what it spans; the reason names which",
 			"a profiling patch was at work, speculation was on, and no cycle could be counted; or the TOTAL is from a log whose profiler does not say from where to where it goes",

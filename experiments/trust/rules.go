@@ -63,6 +63,9 @@ func assign(in Input, checks []record.TrustCheck) []record.Label {
 	}
 	add(in.OnController, Tunnel, "the benchmark ran on the controller")
 	neighbours := slices.Clone(in.Neighbours)
+	for _, l := range in.Beside {
+		neighbours = append(neighbours, l+" on the same host")
+	}
 	if c := checkNobody(in); c.Outcome == record.Fail {
 		neighbours = append(neighbours, c.Explanation)
 	}

@@ -35,6 +35,7 @@ func good() Input {
 		ConfigRead: true, ServerAlive: Yes, CompiledInWindow: No,
 		PromptsSHA: "p", SweepPromptsSHA: "p", OutputsSHA: "o", ShapeOutputsSHA: "o",
 		ClientTokens: 1000, ServerTokens: 1000, GPUSamples: 100, ThrottledSamples: 5, NeighboursRead: true, ClientWatched: true, ClientMs: 30_000, RunningMost: 1, PromptSent: 300, LoggedPrompt: 300,
+		Sums: &Sums{LogLines: 3, LogDrafted: 400, LogAccepted: 200, CountedDrafted: 400, CountedAccepted: 200},
 	}
 }
 
