@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"experiments/report":  {"experiments/record", "experiments/stats"},
 	"experiments/lab":     {"remote/loopback"},
 	"experiments/detach":  {"experiments", "experiments/bench", "experiments/record", "patches", "remote"},
+	"experiments/origin":  {"experiments"},
 	"experiments": {"experiments/record", "experiments/engine", "experiments/metrics",
 		"experiments/bench", "experiments/trust", "experiments/stats",
 		"deploy", "deploy/server", "patches", "remote"},

@@ -54,6 +54,8 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + engine + write
 	case "server stop", "lock release":
 		flags += hosts + write
+	case "init":
+		flags += hosts
 	case "server status", "server logs", "lock status":
 		flags += hosts
 	case "list", "show":

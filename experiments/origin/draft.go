@@ -390,7 +390,7 @@ func scalar(text string) *yaml.Node {
 	return node(strings.ReplaceAll(text, "${", "$${"))
 }
 
-var plainText = regexp.MustCompile(`^[A-Za-z0-9_./~][A-Za-z0-9_./:@%+,=~-]*$`)
+var plainText = regexp.MustCompile(`^(-{0,2}[A-Za-z0-9]|[_./~])([A-Za-z0-9_./:@%+,=~ -]*[A-Za-z0-9_./@%+,=~-])?$`)
 
 // reserved are plain words that mean something else than their text.
 var reserved = []string{"null", "~", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf"}
@@ -399,7 +399,7 @@ var reserved = []string{"null", "~", "true", "false", "yes", "no", "on", "off", 
 func node(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	switch {
-	case plainText.MatchString(text) && !strings.HasSuffix(text, ":") && !slices.Contains(reserved, strings.ToLower(text)):
+	case plainText.MatchString(text) && !strings.Contains(text, ": ") && !slices.Contains(reserved, strings.ToLower(text)):
 	case strings.HasPrefix(text, "${") && strings.Index(text, "}") == len(text)-1 && !strings.ContainsAny(text, ":?#\"'\n"):
 		// ${steps} reads better without quotes.
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) || text == "":

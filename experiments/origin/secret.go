@@ -16,7 +16,21 @@ var tokens = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh
 // isSecret says that a value must not be written anywhere, by the name that it
 // stands under or by its shape.
 func isSecret(name, value string) bool {
-	return experiments.IsSecret(name, value) || secretShape(value)
+	if experiments.IsSecret(name, value) || secretShape(value) {
+		return true
+	}
+	v, ok := parseJSON(value)
+	return ok && v.secret()
+}
+
+// secret says that a member, at any depth, is named like a secret or looks so.
+func (v jsonValue) secret() bool {
+	for i, inner := range v.values {
+		if inner.secret() || v.kind == '{' && inner.quoted && isSecret(v.names[i], inner.word) {
+			return true
+		}
+	}
+	return v.quoted && secretShape(v.word)
 }
 
 func secretShape(value string) bool {

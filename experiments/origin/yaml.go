@@ -219,14 +219,13 @@ func (d *Draft) flagsEntry() entry {
 	if len(d.args.flags) == 0 {
 		n.Style = yaml.FlowStyle
 	}
-	for i, name := range d.omitted {
-		text := "# " + name + ": left out, a secret"
-		if i > 0 {
-			text = n.FootComment + "\n" + text
-		}
-		n.FootComment = text
+	key := node("flags")
+	var left []string
+	for _, name := range d.omitted {
+		left = append(left, "# "+name+": left out, a secret")
 	}
-	return entry{node("flags"), n}
+	key.HeadComment = strings.Join(left, "\n")
+	return entry{key, n}
 }
 
 // flag writes a flag so that its words come out as they stood.
@@ -236,7 +235,7 @@ func (d *Draft) flag(f flag) entry {
 	case f.repeat:
 		return pair(f.name, mapping(pair("repeat", words(f.values))))
 	case len(f.values) == 0:
-		return pair(f.name, node("true"))
+		return pair(f.name, &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
 	case len(f.values) > 1:
 		return pair(f.name, words(f.values))
 	}
@@ -319,7 +318,7 @@ func (d *Draft) writeParams(b *bytes.Buffer) error {
 	removed.Style = yaml.FlowStyle
 	for _, name := range d.baseline {
 		key := &yaml.Node{Kind: yaml.ScalarNode, Value: name, Style: yaml.DoubleQuotedStyle, Tag: "!!str"}
-		removed.Content = append(removed.Content, key, node0())
+		removed.Content = append(removed.Content, key, null())
 	}
 	n := mapping(pair("flags", removed), pair("patches", flow()))
 	n.Style = yaml.FlowStyle
@@ -329,7 +328,7 @@ func (d *Draft) writeParams(b *bytes.Buffer) error {
 }
 
 // node0 is null.
-func node0() *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"} }
+func null() *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"} }
 
 // values is 1..4, or a list.
 func values(text string) *yaml.Node {
