@@ -53,7 +53,7 @@ func (f Follower) Follow(ctx context.Context, h Connection) (Status, error) {
 				f.Lost(err)
 			}
 			_ = h.Close()
-			if h, err = f.again(ctx, patience, err); err != nil {
+			if h, err = f.again(ctx, poll, patience, err); err != nil {
 				return Status{}, err
 			}
 			continue
@@ -94,10 +94,10 @@ func (f Follower) tell(ctx context.Context, h Host, st Status, at *int64, told *
 }
 
 // again makes a lost connection anew.
-func (f Follower) again(ctx context.Context, patience time.Duration, lost error) (Connection, error) {
+func (f Follower) again(ctx context.Context, wait, patience time.Duration, lost error) (Connection, error) {
 	ctx, done := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the host has stayed away for %v: %w", patience, lost))
 	defer done()
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+	for ; ; wait = min(2*wait, 10*time.Second) {
 		h, err := f.Dial(ctx)
 		if err == nil {
 			return h, nil
