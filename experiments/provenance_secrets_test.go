@@ -72,6 +72,28 @@ func TestRedactor_Texts(t *testing.T) {
 	}
 }
 
+// The keys of facts are names: taken for secrets they would be hidden in every
+// fact, argument and log of the run, such as the name of the engine's package.
+func TestRedactor_KeysOfFactsAreNames(t *testing.T) {
+	raw, err := json.Marshal(launchFacts{Host: []record.Fact{{Group: "packages", Key: "sglang", Value: "0.5.10"}, {Group: "host", Key: "kernel", Value: "6.8"}, {Group: "env", Key: "X", Value: "--api-key tellnobody"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRedactor("h", nil)
+	want := strings.ReplaceAll(string(raw), "tellnobody", newRedactor("h", nil).hide("tellnobody"))
+	if got := string(r.json(raw)); got != want {
+		t.Errorf("%s became %s", raw, got)
+	}
+	if got := r.text("python3 -m sglang.launch_server"); got != "python3 -m sglang.launch_server" {
+		t.Errorf("the command became %q", got)
+	}
+	for _, secret := range []string{`{"Key":"tellnobody"}`, `{"key":"tellnobody","value":"1"}`} {
+		if got := string(r.json([]byte(secret))); strings.Contains(got, "tellnobody") || !json.Valid([]byte(got)) {
+			t.Errorf("%s became %s", secret, got)
+		}
+	}
+}
+
 // What a session's and a spec's secrets are must be nowhere in the store: not in
 // the database, not in what is kept beside it, not in what is told meanwhile.
 func TestExecute_SecretsAreNowhere(t *testing.T) {

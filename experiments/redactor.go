@@ -220,7 +220,8 @@ func (r *redactor) quoted(s string) string {
 }
 
 var (
-	jsonMember = regexp.MustCompile(`"([A-Za-z0-9_.-]+)"(\s*:\s*)"((?:[^"\\]|\\.)+)"`)
+	// What follows "Key" in a record.Fact tells that it is a name.
+	jsonMember = regexp.MustCompile(`"([A-Za-z0-9_.-]+)"(\s*:\s*)"((?:[^"\\]|\\.)+)"(,"Value":)?`)
 	jsonString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
@@ -228,10 +229,11 @@ var (
 func (r *redactor) json(raw []byte) []byte {
 	raw = jsonMember.ReplaceAllFunc(raw, func(member []byte) []byte {
 		m := jsonMember.FindSubmatch(member)
-		if !isSecret(string(m[1])) || isEmptySecret(string(m[3])) || isStandIn(string(m[3])) {
+		fact := string(m[1]) == "Key" && len(m[4]) > 0
+		if fact || !isSecret(string(m[1])) || isEmptySecret(string(m[3])) || isStandIn(string(m[3])) {
 			return member
 		}
-		return fmt.Appendf(nil, `"%s"%s"%s"`, m[1], m[2], r.hide(string(m[3])))
+		return fmt.Appendf(nil, `"%s"%s"%s"%s`, m[1], m[2], r.hide(string(m[3])), m[4])
 	})
 	return jsonString.ReplaceAllFunc(raw, func(word []byte) []byte {
 		var s string
