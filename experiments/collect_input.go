@@ -60,7 +60,9 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 		in.Patches = append(in.Patches, p.Name)
 	}
 	for _, p := range strangers {
-		if in.Attached { // nothing was asked of it
+		if in.Attached { // nothing was asked of it: its rows tell what it has loaded
+			in.Patches = append(in.Patches, p.Name)
+			in.PatchLive, in.PatchEvidence = trust.Yes, "its rows are in the log"
 			continue
 		}
 		in.Strangers = append(in.Strangers, p.Name)

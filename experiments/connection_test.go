@@ -76,7 +76,11 @@ func TestExecute_NothingRenewsLeasesAfterTheEnd(t *testing.T) {
 // The journal must tell who was in the way, not only that something was.
 func TestExecute_AHeldLeaseIsNamedInTheJournal(t *testing.T) {
 	r := newRig(t)
-	r.w.leases["gpu-all"] = "by-hand"
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepLaunch && e.Kind == record.EventIntent {
+			r.w.leases["gpu-all"] = "by-hand" // the sweep has begun
+		}
+	}
 	_, err := Execute(context.Background(), r.deps(), r.plan(func(s *Spec) { s.Server.GPUs = nil }, "steps=2"), nil)
 	var held *server.HeldError
 	if !errors.As(err, &held) {

@@ -36,7 +36,7 @@ func (k knownEngine) Argv(c ServerConfig, port int) ([]string, error) {
 
 // Canonical implements Renderer.
 func (k knownEngine) Canonical(c ServerConfig) ([]string, error) {
-	s, err := engineServer(c, firstAutoPort)
+	s, err := engineServer(c, shownPort)
 	if err != nil {
 		return nil, err
 	}

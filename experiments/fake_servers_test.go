@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"specrun/deploy/server"
@@ -14,48 +16,120 @@ import (
 
 type fakeLeases struct{ w *world }
 
-func (f fakeLeases) FreePort(_ context.Context, first, count int) (int, error) {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.w.enter(); err != nil {
-		return 0, err
+// Acquire is like the real one, but that its queue has one place and no wish is
+// kept when it is refused.
+func (f fakeLeases) Acquire(_ context.Context, q server.LeaseRequest) (server.Grant, error) {
+	w, o := f.w, q.Owner
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.enter(); err != nil {
+		return server.Grant{}, err
 	}
-	for p := first; p < first+count; p++ {
-		_, leased := f.w.leases[server.PortLease(p)]
-		if _, taken := f.w.foreign[p]; !taken && !leased {
-			return p, nil
+	var g server.Grant
+	names := slices.Clone(q.Names)
+	if len(q.Queue) > 0 {
+		g.Ticket = "queue-" + strings.Join(q.Queue, "+")
+		names = append(names, g.Ticket)
+	}
+	for _, n := range append(slices.Clone(names), q.Queue...) {
+		for _, other := range slices.Backward(sortedKeys(w.leases)) { // the queue first
+			by := w.leases[other]
+			if by != o.Launch && (q.Parent == "" || by != q.Parent) && !w.launchOf(by, o.Launch) && clash(n, other) {
+				return server.Grant{}, &server.HeldError{Host: "gpu-01", Lease: server.Lease{Name: other, Parent: w.parents[by], Owner: server.Owner{Launch: by, Controller: w.controllers[other]}}}
+			}
 		}
 	}
-	return 0, errors.New("no free port")
+	if p := q.Port; p.From != 0 {
+		for i := range max(p.Count, 1) {
+			port := p.From
+			if p.Count > 1 {
+				port = p.First + (p.From-p.First+i*p.Step)%p.Span
+			}
+			by, leased := w.leases[server.PortLease(port)]
+			own := w.servers[o.Launch]
+			_, taken := w.foreign[port]
+			if !taken && (!leased || by == o.Launch) || own != nil && own.launch.Port == port {
+				g.Port = port
+				names = append(names, server.PortLease(port))
+				break
+			}
+		}
+		if h, taken := w.foreign[p.From]; g.Port == 0 && taken {
+			return server.Grant{}, &server.PortError{Host: "gpu-01", Holder: h}
+		}
+		if g.Port == 0 {
+			return server.Grant{}, &server.NoPortError{Host: "gpu-01"}
+		}
+	}
+	for _, n := range names {
+		w.leases[n], w.controllers[n] = o.Launch, o.Controller
+		if strings.HasPrefix(n, "patches-") {
+			for other, by := range w.leases {
+				if by != o.Launch && !clash(n, other) && strings.HasPrefix(other, n[:strings.LastIndexByte(n, '.')+1]) {
+					g.Sharers = append(g.Sharers, server.Sharer{Launch: by, Found: w.sharedFound[other]})
+				}
+			}
+			w.sharedFound[n] = q.Found
+		}
+	}
+	w.parents[o.Launch] = q.Parent
+	return g, nil
 }
 
-func (f fakeLeases) PortHolder(_ context.Context, port int) (*server.Holder, error) {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.w.enter(); err != nil {
+// launchOf says that one launch belongs to a sweep.
+func (w *world) launchOf(launch, sweep string) bool {
+	return launch != sweep && w.parents[launch] == sweep
+}
+
+// clash says that two leases stand for something of the same.
+func clash(a, b string) bool {
+	a, b = strings.TrimPrefix(a, "queue-"), strings.TrimPrefix(b, "queue-")
+	for _, x := range strings.Split(a, "+") {
+		for _, y := range strings.Split(b, "+") {
+			folder := func(n string) string { f, _, _ := strings.Cut(n, "."); return f }
+			switch {
+			case x == y, x == "gpu-all" && strings.HasPrefix(y, "gpu-"), y == "gpu-all" && strings.HasPrefix(x, "gpu-"):
+				return true
+			case strings.HasPrefix(x, "patches-") && folder(x) == folder(y):
+				sx, sy := strings.Split(x, "."), strings.Split(y, ".")
+				if len(sx) < 3 || len(sy) < 3 || sx[1] != sy[1] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (f fakeLeases) Last(_ context.Context, names []string, o server.Owner, _ time.Duration) (*server.Lease, error) {
+	w := f.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.enter(); err != nil {
 		return nil, err
 	}
-	if h, ok := f.w.foreign[port]; ok {
-		return &h, nil
+	for _, n := range names {
+		for other, by := range w.leases {
+			if by != o.Launch && clash(n, other) {
+				for share, by := range w.leases {
+					if by == o.Launch && strings.HasPrefix(share, n+".") {
+						delete(w.leases, share)
+					}
+				}
+				return &server.Lease{Name: other, Owner: server.Owner{Launch: by, Controller: w.controllers[other], What: "sweep " + by}}, nil
+			}
+		}
+	}
+	for _, n := range names {
+		w.leases[n] = o.Launch
 	}
 	return nil, nil
 }
 
-func (f fakeLeases) Acquire(_ context.Context, names []string, o server.Owner, _ time.Duration) error {
+func (f fakeLeases) Met(_ context.Context, port int) ([]string, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	if err := f.w.enter(); err != nil {
-		return err
-	}
-	for _, n := range names {
-		if by, ok := f.w.leases[n]; ok && by != o.Launch {
-			return &server.HeldError{Host: "gpu-01", Lease: server.Lease{Name: n, Owner: server.Owner{Launch: by, Controller: f.w.controllers[n]}}}
-		}
-	}
-	for _, n := range names {
-		f.w.leases[n], f.w.controllers[n] = o.Launch, o.Controller
-	}
-	return nil
+	return f.w.met[port], nil
 }
 
 func (f fakeLeases) Refresh(context.Context, []string, server.Owner, time.Duration) error { return nil }
@@ -75,8 +149,8 @@ func (f fakeLeases) Leave(_ context.Context, names []string, o server.Owner) err
 func (f fakeLeases) Release(_ context.Context, names []string, o server.Owner) error {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	for _, n := range names {
-		if f.w.leases[n] == o.Launch {
+	for n, by := range f.w.leases {
+		if by == o.Launch && (names == nil || slices.Contains(names, n)) {
 			delete(f.w.leases, n)
 		}
 	}

@@ -27,6 +27,9 @@ type world struct {
 	servers     map[string]*fakeServer
 	leases      map[string]string // name -> launch
 	controllers map[string]string // name -> who took it
+	sharedFound map[string]string // by lease on a patch set
+	parents     map[string]string // sweeps by launch
+	met         map[int][]string  // by port
 	left        []string          // leases that nobody renews any more
 	benches     map[string]*fakeBench
 	starts      int
@@ -63,7 +66,7 @@ type fakeBench struct {
 }
 
 func newWorld() *world {
-	return &world{servers: map[string]*fakeServer{}, leases: map[string]string{}, controllers: map[string]string{}, benches: map[string]*fakeBench{}, foreign: map[int]server.Holder{}}
+	return &world{servers: map[string]*fakeServer{}, leases: map[string]string{}, sharedFound: map[string]string{}, parents: map[string]string{}, controllers: map[string]string{}, benches: map[string]*fakeBench{}, foreign: map[int]server.Holder{}}
 }
 
 func (w *world) host() *Host {

@@ -58,7 +58,7 @@ func (cfg *ServerConfig) toldPort(file string) error {
 	if cfg.Engine != engineCommand || cfg.Port != 0 || cfg.Attach != nil || len(cfg.Command) == 0 {
 		return nil
 	}
-	s, err := engineServer(*cfg, firstAutoPort)
+	s, err := engineServer(*cfg, shownPort)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func command(r Renderer, c ServerConfig, hide *redactor) (text string, placehold
 	}
 	port := c.Port
 	if port == 0 {
-		port, placeholder = firstAutoPort, firstAutoPort
+		port, placeholder = shownPort, shownPort
 	}
 	words, err := argv(r, c, port)
 	if err != nil {

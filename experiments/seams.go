@@ -68,7 +68,7 @@ type Leases interface {
 	Refresh(ctx context.Context, names []string, owner server.Owner, ttl time.Duration) error
 	// Leave renews no more: names hold as long as the launch's server lives.
 	Leave(ctx context.Context, names []string, owner server.Owner) error
-	// Release gives names back; nil is every port and GPU that owner has.
+	// Release gives names back; nil is everything that owner has.
 	Release(ctx context.Context, names []string, owner server.Owner) error
 	// Last gives owner the patch sets for itself alone when nobody else has a share
 	// in them, else it gives up owner's shares and other is one who has.

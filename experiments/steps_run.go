@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"specrun/experiments/bench"
@@ -261,7 +262,7 @@ func (m *measurement) atEnd(ctx context.Context) (diedAfter string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := a.watching().port(st); err != nil {
+	if err := a.watching().port(ctx, st); err != nil {
 		return "", err
 	}
 	return "", a.watching().read(ctx) // what it wrote since, for whoever asks later why it ended
@@ -278,6 +279,7 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	beside := a.beside(ctx)
 	log, start, cut, err := a.window(ctx, m.report.LogStart, m.report.LogEnd)
 	var gone *unreadableError
 	if err != nil && !errors.As(err, &gone) {
@@ -287,6 +289,9 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 		cut = gone.Error()
 	}
 	w := Window{Cell: m.cell, Report: m.report, Log: log, LogStart: start, LogCut: cut, DiedAfter: diedAfter, Checked: a.facts.Checked, Patches: a.patches, Announced: a.facts.Announced, Alive: true, Warmup: m.warmup}
+	if w.Beside, err = beside(); err != nil {
+		return nil, err
+	}
 	a.x.firsts.fill(&w)
 	data, err := a.x.deps.Collect(w)
 	if err != nil {
@@ -294,6 +299,9 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	}
 	data.Provenance = append(a.provenance(m.planned), data.Provenance...)
 	data.Provenance = append(data.Provenance, m.report.facts()...)
+	if len(w.Beside) > 0 {
+		data.Provenance = append(data.Provenance, record.Fact{Group: "host", Key: "launches_beside", Value: strings.Join(w.Beside, "; ")})
+	}
 	if cut != "" {
 		a.progress(stepCollect, PhaseNote, cut)
 		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: cut})

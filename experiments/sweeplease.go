@@ -5,42 +5,180 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
+	"strings"
+	"sync"
 
 	"specrun/deploy/server"
 )
 
 // A launch's own leases end with it. What a sweep needs from its first launch to
-// its end is the patch set: another sweep in between two launches would take
-// this one's patches for those it found, and put them back at its end.
+// its end is its place in the queue for the GPUs, or another one would begin
+// between two of its launches, and the patch set, or another sweep would take this
+// one's patches for those it found, and put them back at its end. Sweeps that want
+// the very same patch set share it: what the first of them found is what the last
+// one puts back.
 
-// patchLeases are the leases on the patch sets that the plan changes: on the
-// folders of the files, since several interpreters may see the same ones. Where
-// no file is known the interpreter and its environment stand for them.
-func (x *execution) patchLeases(ctx context.Context) ([]string, error) {
+// held are the leases of the whole sweep. One goroutine uses it, beside the one
+// that renews them.
+type held struct {
+	x      *execution
+	owner  server.Owner
+	queue  []string          // what its launches take
+	shares map[string]*share // by interpreter and environment
+
+	cancel context.CancelFunc
+	ended  chan struct{}
+	lost   context.CancelCauseFunc
+
+	mu    sync.Mutex
+	names []string // to be renewed, and released at the end
+}
+
+// share is the sweep's part in the patch set of one interpreter.
+type share struct {
+	folders []string // of its files, as leases name them
+	files   []string
+	set     string     // hash of what is wanted
+	found   PatchState // before the sweep's first change, or that of who shares it
+	unknown bool       // it could not be read
+}
+
+// setOf names a patch set: by content and order, and in words.
+func setOf(refs []PatchRef) (set, words string) {
+	if len(refs) == 0 {
+		return "none", "no patches"
+	}
+	var shas, names []string
+	for _, r := range refs {
+		shas = append(shas, r.SHA256)
+		names = append(names, r.Name)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(shas, "\n")))
+	return hex.EncodeToString(sum[:6]), "the patches " + strings.Join(names, ", ")
+}
+
+// lease names of a share with a set.
+func (s *share) lease(set, owner string) []string {
 	var names []string
+	for _, f := range s.folders {
+		names = append(names, server.SharedPatchesLease(f, set, owner))
+	}
+	return names
+}
+
+// wanted is the patch set of the first launch of each interpreter and environment.
+func (x *execution) wanted(key string, cell int) []PatchRef {
+	for _, l := range x.plan.Launches {
+		if len(l.Runs) > 0 {
+			if s := x.plan.Cells[l.Runs[0].Cell].Server; s.where().key() == key {
+				return s.Patches
+			}
+		}
+	}
+	return x.plan.Cells[cell].Server.Patches
+}
+
+// readShares finds the folders that the plan's patch sets are in: those of the
+// files, since several interpreters may see the same ones. Where no file is known
+// the interpreter and its environment stand for them.
+func (h *held) readShares(ctx context.Context) error {
+	x := h.x
+	h.shares = map[string]*share{}
+	if x.plan.attaches() {
+		return nil
+	}
 	for _, cell := range x.wheres() {
 		w := x.whereOf(cell)
 		state, err := x.host.Patcher.Current(ctx, w)
 		if err != nil && (ctx.Err() != nil || hostLost(err)) {
-			return nil, err // any other error is told by the launch that needs the interpreter
+			return err // any other error is told by the launch that needs the interpreter
 		}
+		s := &share{found: state, unknown: err != nil}
+		if known, ok := x.found[w.key()]; ok {
+			s.found = known.State
+		}
+		s.set, _ = setOf(x.wanted(w.key(), cell))
 		if len(state.Files) == 0 {
-			names = append(names, patchLease(w.key()))
+			s.folders = append(s.folders, folderLease(w.key()))
 		}
 		for _, f := range state.Files {
-			names = append(names, patchLease(path.Dir(f.Path)))
+			s.files = append(s.files, f.Path)
+			s.folders = append(s.folders, folderLease(path.Dir(f.Path)))
 		}
+		slices.Sort(s.folders)
+		s.folders = slices.Compact(s.folders)
+		slices.Sort(s.files)
+		h.shares[w.key()] = s
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return nil
 }
 
-func patchLease(what string) string {
+func folderLease(what string) string {
 	sum := sha256.Sum256([]byte(what))
-	return server.PatchesLease(hex.EncodeToString(sum[:6]))
+	return hex.EncodeToString(sum[:6])
+}
+
+// sharedFound is what a sweep lets those know who share its patch set.
+type sharedFound struct {
+	Key   string     `json:"key"`
+	State PatchState `json:"state"`
+}
+
+func (h *held) foundText() (string, error) {
+	var all []sharedFound
+	for _, key := range sortedKeys(h.shares) {
+		if s := h.shares[key]; !s.unknown {
+			all = append(all, sharedFound{key, s.found})
+		}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", fmt.Errorf("what was found: %w", err)
+	}
+	return string(text), nil
+}
+
+// adopt takes over what those found whose patch set the sweep shares: what it
+// would find itself is their work.
+func (h *held) adopt(sharers []server.Sharer) {
+	if h.x.found != nil {
+		return // it was there before
+	}
+	for _, by := range sharers {
+		var all []sharedFound
+		if json.Unmarshal([]byte(by.Found), &all) != nil {
+			continue // of another specrun, which says it otherwise
+		}
+		for _, f := range all {
+			var files []string
+			for _, file := range f.State.Files {
+				files = append(files, file.Path)
+			}
+			slices.Sort(files)
+			for key, s := range h.shares {
+				if key == f.Key || len(files) > 0 && slices.Equal(files, s.files) {
+					s.found, s.unknown = f.State, false
+					h.x.inherit(key, f.State, by.Launch)
+				}
+			}
+		}
+	}
+}
+
+// inherit notes what an earlier sweep found, instead of what this one finds.
+func (x *execution) inherit(key string, s PatchState, from string) {
+	if x.inherited == nil {
+		x.inherited = map[string]PatchState{}
+	}
+	if _, ok := x.inherited[key]; !ok {
+		x.inherited[key] = s
+		x.note(fmt.Sprintf("%s: shares the patched files with %s; what that found is put back by the last one to end", x.plan.Host.Name, from))
+	}
 }
 
 // sweepOwner is who holds the leases of the whole sweep.
@@ -48,43 +186,37 @@ func (x *execution) sweepOwner() server.Owner {
 	return server.Owner{Launch: x.sweepID, Controller: x.deps.Controller, What: "sweep " + x.sweepID}
 }
 
-// held are leases that are being renewed.
-type held struct {
-	x      *execution
-	names  []string
-	owner  server.Owner
-	cancel context.CancelFunc
-	ended  chan struct{}
-	lost   context.CancelCauseFunc
-}
-
 // maxTakeOvers bounds how many sweeps that were killed one after another leave
 // their leases behind.
 const maxTakeOvers = 5
 
-// hold takes the leases on the patch sets and renews them until stop is called.
-// Whoever resumes the sweep has them at once. When one is lost, the context
-// ends. A sweep whose controller has ended gives way, see takeOver. Errors:
-// *server.HeldError when another sweep is going on.
+// hold takes the sweep's leases, in its turn when it may wait, and renews them
+// until stop is called. Whoever resumes the sweep has them at once. When one is
+// lost, the context ends. A sweep whose controller has ended gives way, see
+// takeOver. Errors: *server.HeldError when another sweep is going on.
 func (x *execution) hold(ctx context.Context, owner server.Owner) (context.Context, *held, error) {
 	h := &held{x: x, owner: owner, ended: make(chan struct{})}
-	err := x.patiently(ctx, func() (err error) {
-		if h.names, err = x.patchLeases(ctx); err != nil {
-			return err
-		}
-		for range maxTakeOvers {
-			err = x.host.Leases.Acquire(ctx, h.names, owner, x.deps.LeaseTTL)
-			var by *server.HeldError
-			if !errors.As(err, &by) {
+	x.holder, x.held = owner.Launch, h
+	err := x.waiting(ctx, nil, func() error {
+		return x.patiently(ctx, func() error {
+			if err := h.readShares(ctx); err != nil {
 				return err
 			}
-			if done, failed := x.takeOver(ctx, by); failed != nil || !done {
-				return cmp.Or(failed, err)
+			if err := h.readQueue(ctx); err != nil {
+				return err
 			}
-		}
-		return err
+			var names []string
+			var words string
+			for key, s := range h.shares {
+				names = append(names, s.lease(s.set, owner.Launch)...)
+				_, words = setOf(x.wanted(key, 0))
+			}
+			slices.Sort(names)
+			return h.acquire(ctx, slices.Compact(names), words)
+		})
 	})
 	if err != nil {
+		h.giveUp(ctx)
 		return nil, nil, err
 	}
 	ctx, h.lost = context.WithCancelCause(ctx)
@@ -93,9 +225,9 @@ func (x *execution) hold(ctx context.Context, owner server.Owner) (context.Conte
 	go func() {
 		defer close(h.ended)
 		every(ticking, x.deps.LeaseTTL/3, func() bool {
-			err := x.shared.Load().Leases.Refresh(ticking, h.names, owner, x.deps.LeaseTTL)
+			err := x.shared.Load().Leases.Refresh(ticking, h.all(), owner, x.deps.LeaseTTL)
 			var gone *server.LeaseLostError
-			if errors.As(err, &gone) {
+			if errors.As(err, &gone) && slices.Contains(h.all(), gone.Name) {
 				h.lost(&fatalError{err})
 				return false
 			}
@@ -103,6 +235,156 @@ func (x *execution) hold(ctx context.Context, owner server.Owner) (context.Conte
 		})
 	}()
 	return ctx, h, nil
+}
+
+// readQueue finds the names that the plan's launches take. Somebody else's server
+// takes none.
+func (h *held) readQueue(ctx context.Context) error {
+	h.queue = nil
+	if h.x.plan.attaches() {
+		return nil
+	}
+	for _, c := range h.x.plan.Cells {
+		cards, err := h.x.cards(ctx, c.Server)
+		if err != nil {
+			return err
+		}
+		h.queue = append(h.queue, server.GPULeases(cards)...)
+		if c.Server.Port != 0 {
+			h.queue = append(h.queue, server.PortLease(c.Server.Port))
+		}
+	}
+	slices.Sort(h.queue)
+	h.queue = slices.Compact(h.queue)
+	return nil
+}
+
+// acquire takes names beside what is held already, and the place in the queue.
+func (h *held) acquire(ctx context.Context, names []string, words string) error {
+	x := h.x
+	if len(names)+len(h.queue) == 0 {
+		return nil
+	}
+	found, err := h.foundText()
+	if err != nil {
+		return err
+	}
+	q := server.LeaseRequest{Names: names, Owner: h.owner, Parent: h.owner.Launch, TTL: x.deps.LeaseTTL, Queue: h.queue, Wait: x.deps.Wait > 0, Found: found, Set: words}
+	for range maxTakeOvers {
+		var grant server.Grant
+		grant, err = x.host.Leases.Acquire(ctx, q)
+		if grant.Ticket != "" {
+			h.add(grant.Ticket)
+		}
+		var by *server.HeldError
+		if err == nil {
+			h.add(names...)
+			h.adopt(grant.Sharers)
+			return nil
+		}
+		if !errors.As(err, &by) {
+			return err
+		}
+		if done, failed := x.takeOver(ctx, by); failed != nil || !done {
+			return cmp.Or(failed, err)
+		}
+	}
+	return err
+}
+
+// want changes the sweep's share to another patch set, before a launch changes the
+// files: it has to be alone with them, or with those who want that set too. While
+// it waits for that it has no share at all, since another one may wait for the
+// same. a is the launch.
+func (h *held) want(ctx context.Context, a *attempt, key string, refs []PatchRef) error {
+	s := h.shares[key]
+	set, words := setOf(refs)
+	if s == nil || s.set == set {
+		return nil
+	}
+	x := h.x
+	before, names := s.lease(s.set, h.owner.Launch), s.lease(set, h.owner.Launch)
+	err := x.waiting(ctx, a, func() error {
+		err := h.acquire(ctx, names, words)
+		if len(before) > 0 && (err == nil || x.deps.Wait > 0 && errors.As(err, new(*server.HeldError))) {
+			h.remove(before...)
+			if err := x.host.Leases.Release(ctx, before, h.owner); err != nil {
+				return err
+			}
+			before = nil
+		}
+		return err
+	})
+	if err == nil {
+		s.set = set
+	}
+	return err
+}
+
+// publish lets those who share the patch set know what was really found, when that
+// is not what the sweep saw before it had its leases.
+func (h *held) publish(ctx context.Context, found []foundPatches) error {
+	changed := false
+	var names []string
+	for _, f := range found {
+		s := h.shares[h.x.whereOf(f.Cell).key()]
+		if s == nil || f.Error != "" {
+			continue
+		}
+		names = append(names, s.lease(s.set, h.owner.Launch)...)
+		changed = changed || !s.found.isAs(f.State)
+		s.found = f.State
+	}
+	if !changed {
+		return nil
+	}
+	slices.Sort(names)
+	return h.acquire(ctx, slices.Compact(names), "")
+}
+
+// last says that nobody else has a share in an interpreter's patch set: then the
+// sweep has it alone until release. Else other has, and puts back what was found.
+func (h *held) last(ctx context.Context, key string) (other *server.Lease, err error) {
+	s := h.shares[key]
+	if s == nil {
+		return nil, nil
+	}
+	var whole []string
+	for _, f := range s.folders {
+		whole = append(whole, server.PatchesLease(f))
+	}
+	other, err = h.x.host.Leases.Last(ctx, whole, h.owner, h.x.deps.LeaseTTL)
+	switch {
+	case err != nil:
+		return nil, err
+	case other != nil:
+		h.remove(s.lease(s.set, h.owner.Launch)...)
+		return other, nil
+	}
+	h.add(whole...)
+	return nil, nil
+}
+
+func (h *held) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.names)
+}
+
+func (h *held) add(names ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range names {
+		if !slices.Contains(h.names, n) {
+			h.names = append(h.names, n)
+		}
+	}
+}
+
+func (h *held) remove(names ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.names = slices.DeleteFunc(h.names, func(n string) bool { return slices.Contains(names, n) })
 }
 
 // stop ends the renewing and waits for it; the leases then end by themselves.
@@ -116,7 +398,23 @@ func (h *held) stop() {
 // release gives the leases back.
 func (h *held) release(ctx context.Context) error {
 	h.stop()
+	if len(h.all()) == 0 {
+		return nil
+	}
 	ctx, done := h.x.cleaning(ctx)
 	defer done()
-	return h.x.patiently(ctx, func() error { return h.x.host.Leases.Release(ctx, h.names, h.owner) })
+	// All of it: an earlier controller may have had another patch set.
+	return h.x.patiently(ctx, func() error { return h.x.host.Leases.Release(ctx, nil, h.owner) })
+}
+
+// giveUp leaves the queue. What cannot be told now ends by itself within a minute.
+func (h *held) giveUp(ctx context.Context) {
+	if len(h.all()) == 0 {
+		return
+	}
+	ctx, done := h.x.cleaning(ctx)
+	defer done()
+	if err := h.x.host.Leases.Release(ctx, nil, h.owner); err != nil {
+		h.x.note(fmt.Sprintf("%s: the place in the queue ends by itself: %v", h.x.host.Name, err))
+	}
 }

@@ -53,7 +53,7 @@ func TestExecute_HeldGPUsEndTheSweepWithoutAResult(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	delete(r.w.leases, "gpu-all")
-	if sum, err = Resume(context.Background(), r.deps(), r.sweep, ResumeOptions{}); err != nil || sum.Done != 2 {
+	if sum, err = Resume(context.Background(), r.deps(), sum.SweepID, ResumeOptions{}); err != nil || sum.Done != 2 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 {
@@ -69,20 +69,23 @@ func TestExecute_LeasesGPUsByUUID(t *testing.T) {
 	}{{[]string{"GPU-aa", "GPU-bb", "GPU-cc"}, []string{"gpu-GPU-bb", "gpu-GPU-cc"}}, {nil, []string{"gpu-1", "gpu-2"}}} {
 		r := newRig(t)
 		r.w.cards = c.cards
-		var leased []string
+		var leased, given []string
 		r.w.onStart = func(l server.Launch) {
 			for name := range r.w.leases {
 				if strings.HasPrefix(name, "gpu-") {
 					leased = append(leased, name)
 				}
 			}
-			if !slices.Equal(l.GPUs, []string{"1", "2"}) {
-				t.Errorf("the server is given %v", l.GPUs)
-			}
+			given = l.GPUs
 		}
 		p := r.plan(func(s *Spec) { s.Baseline, s.Server.GPUs = nil, []int{1, 2} }, "steps=2")
 		if sum, err := Execute(context.Background(), r.deps(), p, nil); err != nil || sum.Done != 1 {
 			t.Fatalf("%+v, %v", sum, err)
+		}
+		// CUDA may count in another order than nvidia-smi: a UUID is always the same card.
+		want := []string{strings.TrimPrefix(c.names[0], "gpu-"), strings.TrimPrefix(c.names[1], "gpu-")}
+		if !slices.Equal(given, want) {
+			t.Errorf("the server is given %v, want %v", given, want)
 		}
 		if slices.Sort(leased); !slices.Equal(leased, c.names) {
 			t.Errorf("leased %v, want %v", leased, c.names)

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (e *AbandonedError) Hint() string {
 // nothing is known, so its leases stay. Errors are *AbandonedError, or those of the
 // host and the store.
 func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done bool, err error) {
-	dead := held.Lease.Owner.Launch
+	dead := cmp.Or(held.Lease.Parent, held.Lease.Owner.Launch)
 	if held.Lease.Alive || dead == "" || dead == x.sweepID || !x.deps.ControllerGone(held.Lease.Owner.Controller) {
 		return false, nil
 	}
@@ -61,7 +62,7 @@ func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done 
 	for _, e := range view.Events {
 		events[e.LaunchID] = append(events[e.LaunchID], e)
 	}
-	release := map[string][]string{dead: {held.Lease.Name}}
+	release := map[string][]string{held.Lease.Owner.Launch: {held.Lease.Name}}
 	for _, l := range view.Launches {
 		if l.State != record.LaunchActive && l.State != record.LaunchPlanned {
 			continue
@@ -78,7 +79,7 @@ func (x *execution) takeOver(ctx context.Context, held *server.HeldError) (done 
 			return false, err
 		}
 		if j.lease != nil {
-			release[l.ID] = j.lease.Names
+			release[l.ID] = append(release[l.ID], j.lease.Names...)
 		}
 	}
 	for _, owner := range sortedKeys(release) {

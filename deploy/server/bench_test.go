@@ -31,6 +31,7 @@ type bench struct {
 	python string
 	script string
 	shell  string
+	cards  string // of fakeSMI
 	unique string // ends every launch id: a run id is searched on the whole machine
 }
 
@@ -128,6 +129,17 @@ func (b *bench) lookID(id string) State {
 
 func (b *bench) waitReady(st State, port int) (Ready, error) {
 	return WaitReady(b.t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: 20 * time.Second, Stall: 20 * time.Second, Poll: 10 * time.Millisecond})
+}
+
+// sees waits until a launch's process has a variable: it has its identity a moment
+// before it becomes the server.
+func (b *bench) sees(name, variable, value string) {
+	b.t.Helper()
+	id := b.look(name).Identity
+	eventually(b.t, fmt.Sprintf("%s=%s in the environment", variable, value), func() bool {
+		env, err := Environ(b.t.Context(), b.h, id)
+		return err == nil && env[variable] == value
+	})
 }
 
 // eventually polls a condition.

@@ -10,6 +10,7 @@ import (
 type Holder struct {
 	Port    int
 	Address string // IP it is bound to
+	Socket  string // its inode: another socket on the same port has another one
 	PID     int    // 0 when the owner cannot be seen: another user's process
 	UID     int
 	User    string
@@ -27,9 +28,13 @@ func (h Holder) String() string {
 type PortError struct {
 	Host   string
 	Holder Holder
+	Of     int // the port it is derived from; 0: it is the server's own
 }
 
 func (e *PortError) Error() string {
+	if e.Of != 0 {
+		return fmt.Sprintf("%s: port %d, which a server on port %d needs too, is held by %s", e.Host, e.Holder.Port, e.Of, e.Holder)
+	}
 	return fmt.Sprintf("%s: port %d is held by %s", e.Host, e.Holder.Port, e.Holder)
 }
 
@@ -45,7 +50,7 @@ func (e *PortError) Hint() string {
 // GPUHolder is a process that holds memory on a GPU.
 type GPUHolder struct {
 	GPU     string // UUID
-	PID     int
+	PID     int    // 0: memory that no process holds which can be seen, in another container for example
 	MiB     string // as nvidia-smi prints it; it may be "[N/A]"
 	User    string
 	Command string
@@ -60,6 +65,10 @@ type GPUBusyError struct {
 func (e *GPUBusyError) Error() string {
 	var parts []string
 	for _, h := range e.Holders {
+		if h.PID == 0 {
+			parts = append(parts, fmt.Sprintf("%s MiB of %s by no process that can be seen from here", h.MiB, h.GPU))
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%s by pid %d of user %s (%s MiB, %s)", h.GPU, h.PID, h.User, h.MiB, h.Command))
 	}
 	return fmt.Sprintf("%s: GPU memory is held: %s", e.Host, strings.Join(parts, "; "))
@@ -67,7 +76,7 @@ func (e *GPUBusyError) Error() string {
 
 // Hint says what the user can do.
 func (e *GPUBusyError) Hint() string {
-	hint := "these processes were left alone; choose other GPUs (server.gpus), or end them"
+	hint := "what holds it was left alone; choose other GPUs (server.gpus), or end them"
 	if len(e.Holders) > 0 && e.Holders[0].PID > 0 {
 		hint += fmt.Sprintf(": specrun server stop --pid %d --host %s", e.Holders[0].PID, e.Host)
 	}
@@ -97,6 +106,12 @@ func (e *RefusedError) Hint() string {
 		return "server.python (or server.prefix) is a path on the host; ~/ is the home folder there"
 	case "login_env":
 		return "leave out server.login_env, or check that \"$SHELL -l -c env\" works on the host"
+	case "gpus":
+		return "server.gpus are indexes as nvidia-smi counts them"
+	case "unit":
+		return "server.unit names a service unit of the host that may be changed and started: systemctl status shows it"
+	case "running":
+		return "end it first by its own stop command; specrun ends no server that it did not start"
 	case "env_file":
 		return "server.env_file is a file on the host with one KEY=VALUE on each line"
 	}
@@ -291,9 +306,19 @@ type SurvivorError struct {
 	Processes []Survivor
 	Port      *Holder     // still bound by a socket of our user whose process is gone
 	GPU       []GPUHolder // memory still held for our ended processes
+	Unit      string      // drop-in that could not be removed; "" for none
 }
 
 func (e *SurvivorError) Error() string {
+	what := "launch " + e.Launch
+	if e.PID != 0 {
+		what = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("%s: %s was stopped, but this is left: %s", e.Host, what, e.left())
+}
+
+// left is what is left, in words.
+func (e *SurvivorError) left() string {
 	var parts []string
 	for _, p := range e.Processes {
 		parts = append(parts, fmt.Sprintf("pid %d (state %s, waits in %s): %s", p.PID, p.State, p.Waits, p.Command))
@@ -304,11 +329,7 @@ func (e *SurvivorError) Error() string {
 	for _, g := range e.GPU {
 		parts = append(parts, fmt.Sprintf("%s MiB of %s for pid %d", g.MiB, g.GPU, g.PID))
 	}
-	what := "launch " + e.Launch
-	if e.PID != 0 {
-		what = fmt.Sprintf("process %d", e.PID)
-	}
-	return fmt.Sprintf("%s: %s was stopped, but this is left: %s", e.Host, what, strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
 }
 
 // Hint says what the user can do.

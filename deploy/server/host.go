@@ -42,6 +42,18 @@ var deathText string
 //go:embed scripts/list.sh
 var listText string
 
+//go:embed scripts/place.sh
+var placeText string
+
+//go:embed scripts/instance.sh
+var instanceText string
+
+//go:embed scripts/unit.sh
+var unitText string
+
+//go:embed scripts/command.sh
+var commandText string
+
 //go:embed scripts/stop.sh
 var stopText string
 

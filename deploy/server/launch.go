@@ -43,7 +43,11 @@ type Launch struct {
 	// Grace is what a Stop that names none waits between SIGTERM and SIGKILL; 0 is
 	// DefaultGrace.
 	Grace time.Duration
-	Shell string // POSIX shell for the launcher; "" is /bin/sh
+	// Unit or Commands, when not nil, run the server instead of the launcher alone.
+	Unit     *Unit
+	Commands *Commands
+	Shell    string        // POSIX shell for the launcher; "" is /bin/sh
+	gpuWait  time.Duration // for memory on its way back to the driver; 0 is the default
 	// About is one line, kept in the launch's folder for whoever finds the server
 	// there later (see List); "" keeps none. No secrets.
 	About string
@@ -96,11 +100,18 @@ func (l Launch) check() error {
 			return fmt.Errorf("launch %s: %q names no GPU", l.ID, gpu)
 		}
 	}
-	return nil
+	return l.checkLauncher()
 }
 
 // program is the word whose file must exist before anything is started.
-func (l Launch) program() string { return l.Argv[0] }
+func (l Launch) program() string {
+	if l.Commands != nil {
+		if l.Commands.Start[0] != ArgvWord {
+			return l.Commands.Start[0]
+		}
+	}
+	return l.Argv[0]
+}
 
 // allGPUs tells that no subset was asked for.
 func (l Launch) allGPUs() bool { return len(l.GPUs) == 0 || slices.Equal(l.GPUs, []string{"all"}) }
@@ -141,6 +152,18 @@ func (l Launch) serve() (string, error) {
 	env(l.Env)
 	b.WriteByte(' ')
 	word("SPECRUN_RUN_ID=" + l.ID)
+	if l.Commands != nil {
+		assignments, err := l.commandEnv()
+		if err != nil {
+			return "", err
+		}
+		words, err := l.commandWords(l.Commands.Start)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(" " + strings.Join(slices.Concat(assignments, words), " ") + "; }\nCOMMAND=1") // the launcher expects that it may end
+		return b.String(), failed
+	}
 	home := HostPaths(l.Argv)
 	for i, arg := range l.Argv {
 		b.WriteByte(' ')

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,14 @@ type Owner struct {
 
 // Lease is one held lease as the host has it.
 type Lease struct {
-	Name    string // port-30000, gpu-all, gpu-<uuid>
-	Owner   Owner
+	Name  string // port-30000, gpu-all, gpu-<uuid>, patches-<folder>, queue-<n>
+	Owner Owner
+	// Parent is the sweep that the owner is a launch of; "" none.
+	Parent string
+	// Set is, in words, the patch set of a lease on one.
+	Set string
+	// Wants are the leases that a place in the queue is for.
+	Wants   []string
 	Taken   time.Time // host's clock, whole seconds
 	Expires time.Time // host's clock, whole seconds
 	Expired bool
@@ -47,8 +54,14 @@ func (e *HeldError) Error() string {
 		return fmt.Sprintf("%s: %s is being leased by somebody else", e.Host, l.Name)
 	}
 	msg := fmt.Sprintf("%s: %s is leased by %s for launch %s", e.Host, l.Name, l.Owner.Controller, l.Owner.Launch)
-	if strings.HasPrefix(l.Name, patchesPrefix) { // its owner is no launch
+	switch { // the owner of these is no launch
+	case strings.HasPrefix(l.Name, patchesPrefix):
 		msg = fmt.Sprintf("%s: the engine's patches are leased by %s", e.Host, l.Owner.Controller)
+		if l.Set != "" {
+			msg = fmt.Sprintf("%s: the engine's files are leased with %s by %s", e.Host, l.Set, l.Owner.Controller)
+		}
+	case l.Queued():
+		msg = fmt.Sprintf("%s: %s was here before, for %s", e.Host, l.Owner.Controller, strings.Join(l.Wants, ", "))
 	}
 	if l.Owner.What != "" {
 		msg += " (" + l.Owner.What + ")"
@@ -64,7 +77,7 @@ func (e *HeldError) Hint() string {
 	if e.Lease.Alive {
 		return "no controller works with it now: end it with specrun server stop, or resume its sweep"
 	}
-	return "wait for it, or interrupt that specrun"
+	return "--wait 2h waits for it in the queue; else interrupt that specrun, or use other GPUs (server.gpus)"
 }
 
 // LeaseLostError says that a lease that was held is not ours any more: it
@@ -106,12 +119,17 @@ func GPULeases(gpus []string) []string {
 	return names
 }
 
+// Queued says that the lease is a place in the queue: what it wants is taken, or
+// will be by whoever has the place.
+func (l Lease) Queued() bool { return strings.HasPrefix(l.Name, "queue-") }
+
 // AcquireLease takes all of names for ttl, or none and returns a *HeldError for
 // the first that somebody else holds. What the same launch holds already is
 // renewed. A lease ends when it is released, or when ttl has passed without a
 // RefreshLease and no process of its launch lives.
 func AcquireLease(ctx context.Context, h Host, stateDir string, names []string, owner Owner, ttl time.Duration) error {
-	return lease(ctx, h, "acquire", stateDir, names, owner, ttl)
+	_, err := Acquire(ctx, h, stateDir, LeaseRequest{Names: names, Owner: owner, TTL: ttl})
+	return err
 }
 
 // RefreshLease makes names end ttl from now, or returns a *LeaseLostError.
@@ -151,9 +169,9 @@ func ReleaseLaunch(ctx context.Context, h Host, stateDir, launch string) error {
 
 // Leases lists the leases of the host that are not released.
 func Leases(ctx context.Context, h Host, stateDir string) ([]Lease, error) {
-	found, _, err := leaseRun(ctx, h, "list", stateDir, nil, Owner{}, time.Second)
+	a, err := leaseRun(ctx, h, "list", stateDir, LeaseRequest{TTL: time.Second})
 	var all []Lease
-	for _, f := range found {
+	for _, f := range a.found {
 		all = append(all, f.Lease)
 	}
 	return all, err
@@ -166,44 +184,60 @@ func lease(ctx context.Context, h Host, mode, stateDir string, names []string, o
 	if ttl < time.Second && mode != "refresh" || ttl < 0 {
 		return fmt.Errorf("%s lease: %v is less than a second", mode, ttl)
 	}
-	found, state, err := leaseRun(ctx, h, mode, stateDir, names, owner, ttl)
+	a, err := leaseRun(ctx, h, mode, stateDir, LeaseRequest{Names: names, Owner: owner, TTL: ttl})
 	if err != nil {
 		return err
 	}
-	if len(found) > 0 {
-		return &found[0]
+	if len(a.found) > 0 {
+		return &a.found[0]
 	}
-	if state == "" {
+	if a.state == "" {
 		return fmt.Errorf("%s: %s lease: no answer", h.Name(), mode)
 	}
 	return nil
 }
 
-var leaseName = regexp.MustCompile(`^(port|gpu|patches)-[A-Za-z0-9._-]+$`)
+var leaseName = regexp.MustCompile(`^(port|gpu|patches|queue)-[A-Za-z0-9._-]+$`)
 
-func leaseRun(ctx context.Context, h Host, mode, stateDir string, names []string, owner Owner, ttl time.Duration) ([]HeldError, string, error) {
-	for _, name := range names {
+// leaseAnswer is what the script says.
+type leaseAnswer struct {
+	found  []HeldError
+	state  string
+	grant  Grant
+	met    []string
+	listen int // the port that somebody listens on; 0 none
+	holder *Holder
+}
+
+func leaseRun(ctx context.Context, h Host, mode, stateDir string, q LeaseRequest) (leaseAnswer, error) {
+	for _, name := range append(slices.Clone(q.Names), q.Queue...) {
 		if !leaseName.MatchString(name) {
-			return nil, "", fmt.Errorf("%s lease: %q is no name of a lease", mode, name)
+			return leaseAnswer{}, fmt.Errorf("%s lease: %q is no name of a lease", mode, name)
 		}
 	}
 	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
-	res, err := h.Run(ctx, script("lease", judgeText+leaseText,
-		remote.Var{Name: "STATE", Value: stateDir},
-		remote.Var{Name: "MODE", Value: mode},
-		remote.Var{Name: "NAMES", Value: strings.Join(names, " ")},
-		remote.Var{Name: "LAUNCH", Value: owner.Launch},
-		remote.Var{Name: "CONTROLLER", Value: oneLine.Replace(owner.Controller)},
-		remote.Var{Name: "WHAT", Value: oneLine.Replace(owner.What)},
-		remote.Var{Name: "TTL", Value: strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10)},
-	))
+	vars := []remote.Var{
+		{Name: "STATE", Value: stateDir},
+		{Name: "MODE", Value: mode},
+		{Name: "NAMES", Value: strings.Join(q.Names, " ")},
+		{Name: "LAUNCH", Value: q.Owner.Launch},
+		{Name: "CONTROLLER", Value: oneLine.Replace(q.Owner.Controller)},
+		{Name: "WHAT", Value: oneLine.Replace(q.Owner.What)},
+		{Name: "TTL", Value: strconv.FormatInt(int64((q.TTL+time.Second-1)/time.Second), 10)},
+		{Name: "PARENT", Value: q.Parent},
+		{Name: "WANTS", Value: strings.Join(q.Queue, " ")},
+		{Name: "FOUND", Value: oneLine.Replace(q.Found)},
+		{Name: "SET", Value: oneLine.Replace(q.Set)},
+		{Name: "WAIT", Value: flag(q.Wait)},
+	}
+	res, err := h.Run(ctx, script("lease", judgeText+leaseText, append(vars, q.Port.vars()...)...))
 	if err != nil {
-		return nil, "", fmt.Errorf("%s lease on %s: %w", mode, strings.Join(names, ", "), err)
+		return leaseAnswer{}, fmt.Errorf("%s lease on %s: %w", mode, strings.Join(q.Names, ", "), err)
 	}
 	return parseLeases(h.Name(), res.Stdout)
 }
 
-func parseLeases(host string, out []byte) (found []HeldError, state string, err error) {
+func parseLeases(host string, out []byte) (a leaseAnswer, err error) {
 	var at HeldError
 	seconds := func(s string) (time.Time, error) {
 		if s == "" {
@@ -235,14 +269,38 @@ func parseLeases(host string, out []byte) (found []HeldError, state string, err 
 			at.Lease.Unowned = f.Value == ""
 		case "now":
 			at.Now, err = seconds(f.Value)
+		case "parent":
+			at.Lease.Parent = f.Value
+		case "set":
+			at.Lease.Set = f.Value
+		case "wants":
+			at.Lease.Wants = strings.Fields(f.Value)
 		case "end":
-			found = append(found, at)
+			a.found = append(a.found, at)
 		case "state":
-			state = f.Value
+			a.state = f.Value
+		case "port":
+			a.grant.Port, err = strconv.Atoi(f.Value)
+		case "ticket":
+			a.grant.Ticket = f.Value
+		case "sharer":
+			a.grant.Sharers = append(a.grant.Sharers, Sharer{Launch: f.Value})
+		case "found":
+			a.grant.Sharers[len(a.grant.Sharers)-1].Found = f.Value
+		case "met":
+			a.met = append(a.met, f.Value)
+		case "listens":
+			a.listen, err = strconv.Atoi(f.Value)
+		case "listener":
+			var holder Holder
+			holder, err = parseHolder(a.listen, f.Value)
+			if a.holder == nil {
+				a.holder = &holder
+			}
 		}
 		if err != nil {
-			return nil, "", err
+			return leaseAnswer{}, err
 		}
 	}
-	return found, state, nil
+	return a, nil
 }

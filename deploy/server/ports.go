@@ -13,8 +13,7 @@ import (
 
 // PortHolder says who listens on a TCP port of the host, nil when nobody does.
 func PortHolder(ctx context.Context, h Host, port int) (*Holder, error) {
-	res, err := h.Run(ctx, script("port", judgeText+portsText,
-		remote.Var{Name: "MODE", Value: "holder"},
+	res, err := h.Run(ctx, script("port", portsText,
 		remote.Var{Name: "PORT", Value: strconv.Itoa(port)},
 	))
 	if err != nil {
@@ -27,30 +26,6 @@ func PortHolder(ctx context.Context, h Host, port int) (*Holder, error) {
 		}
 	}
 	return nil, nil
-}
-
-// FreePort returns the first port from first on, among count, that nobody
-// listens on and nobody leases. Only a lease makes it ours: take one, and ask
-// again when somebody was faster.
-func FreePort(ctx context.Context, h Host, stateDir string, first, count int) (int, error) {
-	if first < 1 || count < 1 || first+count-1 > 65535 {
-		return 0, fmt.Errorf("no ports %d to %d", first, first+count-1)
-	}
-	res, err := h.Run(ctx, script("port", judgeText+portsText,
-		remote.Var{Name: "MODE", Value: "free"},
-		remote.Var{Name: "STATE", Value: stateDir},
-		remote.Var{Name: "PORT", Value: strconv.Itoa(first)},
-		remote.Var{Name: "COUNT", Value: strconv.Itoa(count)},
-	))
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	for _, f := range remote.Lines(res.Stdout) {
-		if f.Key == "port" {
-			return strconv.Atoi(f.Value)
-		}
-	}
-	return 0, fmt.Errorf("%s: no free port from %d to %d", h.Name(), first, first+count-1)
 }
 
 // parseHolder reads "address inode uid user pid command".
@@ -71,7 +46,7 @@ func parseHolder(port int, s string) (Holder, error) {
 	if err != nil {
 		return Holder{}, fmt.Errorf("listener %q: %w", s, err)
 	}
-	return Holder{Port: port, Address: addr.String(), UID: uid, User: f[3], PID: pid, Command: strings.TrimSpace(f[5])}, nil
+	return Holder{Port: port, Address: addr.String(), Socket: f[1], UID: uid, User: f[3], PID: pid, Command: strings.TrimSpace(f[5])}, nil
 }
 
 // procAddr reads an address of /proc/net/tcp or tcp6: 32-bit words in hex, each

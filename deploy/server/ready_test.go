@@ -164,73 +164,17 @@ func TestProcAddr(t *testing.T) {
 	}
 }
 
-// listenBelow listens on a port with room for others above it until the test ends.
-func listenBelow(t *testing.T, limit int) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() }) // kept also when too high: the next one differs
-		if port := l.Addr().(*net.TCPAddr).Port; port <= limit {
-			return port
-		}
-	}
-	t.Fatalf("no port up to %d in 100 tries", limit)
-	return 0
-}
-
-// A lease that nobody renews any more holds its port only while its server lives.
-func TestFreePort_OffersOneWhoseLeaseHasEnded(t *testing.T) {
-	b := newBench(t)
-	first := listenBelow(t, 65000)
-	port, err := FreePort(t.Context(), b.h, b.state, first, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := b.launch("holds", 0)
-	if err := AcquireLease(t.Context(), b.h, b.state, []string{PortLease(port)}, Owner{Launch: l.ID}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	b.expire(PortLease(port))
-	b.start(l)
-	if got, err := FreePort(t.Context(), b.h, b.state, port, 1); err == nil {
-		t.Errorf("port %d of a living launch was offered", got)
-	}
-	if _, err := b.stop("holds", StopOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := FreePort(t.Context(), b.h, b.state, port, 1); err != nil || got != port {
-		t.Errorf("free port = %d, %v; %d is leased by a launch that has ended", got, err, port)
-	}
-}
-
-func TestFreePort_SkipsListenersAndLeases(t *testing.T) {
-	b := newBench(t)
-	first := listenBelow(t, 65000)
-	got, err := FreePort(t.Context(), b.h, b.state, first, 200)
-	if err != nil || got <= first {
-		t.Fatalf("free port = %d, %v; %d is taken", got, err, first)
-	}
-	if err := AcquireLease(t.Context(), b.h, b.state, []string{PortLease(got)}, Owner{Launch: "x"}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	next, err := FreePort(t.Context(), b.h, b.state, first, 200)
-	if err != nil || next <= got {
-		t.Errorf("free port = %d, %v; %d is leased", next, err, got)
-	}
-	if _, err := FreePort(t.Context(), b.h, b.state, first, 1); err == nil {
-		t.Error("a taken port was offered")
-	}
-}
-
-// fakeSMI puts an nvidia-smi in front of PATH that prints what a file holds.
+// fakeSMI puts an nvidia-smi in front of PATH that prints what two files hold:
+// apps, and b.cards, whose lines are "index, uuid, MiB".
 func fakeSMI(t *testing.T, b *bench) (apps string) {
 	t.Helper()
 	dir := t.TempDir()
 	apps = filepath.Join(dir, "apps")
-	text := "#!/bin/sh\ncase $1 in\n*query-gpu*) echo '0, GPU-a'; echo '1, GPU-b' ;;\n*) cat " + apps + " ;;\nesac\n"
+	b.cards = filepath.Join(dir, "cards")
+	if err := os.WriteFile(b.cards, []byte("0, GPU-a, 3\n1, GPU-b, 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "#!/bin/sh\ncase $1 in\n*query-gpu*) cat " + b.cards + " ;;\n*) cat " + apps + " ;;\nesac\n"
 	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +203,5 @@ func TestStart_BusyGPUIsNamed(t *testing.T) {
 	}
 	l.GPUs = []string{"0"} // the other card
 	b.start(l)
-	env, err := Environ(t.Context(), b.h, b.look("gpu").Identity)
-	if err != nil || env["CUDA_VISIBLE_DEVICES"] != "0" {
-		t.Errorf("CUDA_VISIBLE_DEVICES = %q, %v", env["CUDA_VISIBLE_DEVICES"], err)
-	}
+	b.sees("gpu", "CUDA_VISIBLE_DEVICES", "0")
 }

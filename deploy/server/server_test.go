@@ -194,8 +194,8 @@ func TestLaunch_UnderEachShell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := FreePort(t.Context(), h, b.state, port, 100); err != nil || got <= port {
-				t.Errorf("free port %d, %v", got, err)
+			if got, err := Acquire(t.Context(), h, b.state, auto("s2", port, 100)); err != nil || got.Port <= port {
+				t.Errorf("free port %d, %v", got.Port, err)
 			}
 			if env, err := Environ(t.Context(), h, st.Identity); err != nil || env["SPECRUN_RUN_ID"] != b.id("s1") {
 				t.Errorf("environment: %v", err)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -17,7 +18,8 @@ import (
 //
 // It refuses, with nothing started, with a *PortError or *GPUBusyError that
 // names the holder, a *RefusedError (no such folder, program, env file), a
-// *StoppedError (l.ID was stopped). A lost connection leaves it open whether it
+// *StoppedError (l.ID was stopped), a *MarkedError (an earlier stop on the host
+// could not be proved). A lost connection leaves it open whether it
 // started: call it again.
 func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 	if err := l.check(); err != nil {
@@ -34,14 +36,23 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
+	commands, err := l.commandLibrary()
+	if err != nil {
+		return Identity{}, err
+	}
+	unit, err := l.unitVars()
+	if err != nil {
+		return Identity{}, err
+	}
 	shell := l.Shell
 	if shell == "" {
 		shell = "/bin/sh"
 	}
-	s := script("start", startText,
+	s := script("start", unitText+commandText+startText,
 		remote.Var{Name: "STATE", Value: l.StateDir},
 		remote.Var{Name: "ID", Value: l.ID},
 		remote.Var{Name: "PORT", Value: strconv.Itoa(l.Port)},
+		remote.Var{Name: "GPU_WAIT", Value: centis(cmp.Or(l.gpuWait, gpuWait))},
 		remote.Var{Name: "GPUS", Value: strings.Join(l.GPUs, ",")},
 		remote.Var{Name: "CWD", Value: l.Cwd},
 		remote.Var{Name: "ENV_FILE", Value: l.EnvFile},
@@ -53,7 +64,9 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 		remote.Var{Name: "VALUES", Value: values},
 		remote.Var{Name: "LIBRARY", Value: library()},
 		remote.Var{Name: "LAUNCHER", Value: launchText},
+		remote.Var{Name: "COMMANDS", Value: commands},
 	)
+	s.Vars = append(s.Vars, unit...)
 	res, err := h.Run(ctx, s)
 	if err != nil {
 		return Identity{}, fmt.Errorf("start launch %s: %w", l.ID, err)
@@ -61,8 +74,11 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 	return started(h.Name(), l, res.Stdout)
 }
 
+// gpuWait is how long a start waits for memory that no process holds any more.
+const gpuWait = 10 * time.Second
+
 func started(host string, l Launch, out []byte) (Identity, error) {
-	var state, reason, detail, identity string
+	var state, reason, detail, identity, unit string
 	var port *Holder
 	var gpus []GPUHolder
 	for _, f := range remote.Lines(out) {
@@ -75,6 +91,8 @@ func started(host string, l Launch, out []byte) (Identity, error) {
 			detail = f.Value
 		case "identity":
 			identity = f.Value
+		case "unit":
+			unit = f.Value
 		case "listener":
 			if port == nil {
 				holder, err := parseHolder(l.Port, f.Value)
@@ -84,6 +102,9 @@ func started(host string, l Launch, out []byte) (Identity, error) {
 				port = &holder
 			}
 		case "gpu":
+			if state == "marked" {
+				continue // as a stop says it
+			}
 			g, err := parseGPU(f.Value, true)
 			if err != nil {
 				return Identity{}, err
@@ -92,8 +113,18 @@ func started(host string, l Launch, out []byte) (Identity, error) {
 		}
 	}
 	switch {
+	case state == "marked":
+		marks, err := parseMarks(host, remote.Lines(out))
+		if err != nil {
+			return Identity{}, err
+		}
+		if len(marks) > 0 {
+			return Identity{}, &MarkedError{Host: host, Marks: marks}
+		}
 	case state == "started":
 		return parseIdentity(identity)
+	case state == "unit":
+		return Identity{}, parseUnitBusy(host, unit)
 	case state == "stopped":
 		return Identity{}, &StoppedError{Host: host, Launch: l.ID}
 	case state == "port" && port != nil:

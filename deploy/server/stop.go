@@ -22,6 +22,7 @@ type StopOptions struct {
 	Grace    time.Duration // between SIGTERM and SIGKILL; the Launch's, else DefaultGrace
 	KillWait time.Duration // until killed processes are gone; 30 s
 	GPUWait  time.Duration // until the driver gave their memory back; 60 s
+	Release  bool          // once it is proved, give back the leases on ports and GPUs that are the launch's
 }
 
 // Proof is what a stop saw: nothing of the launch is left.
@@ -37,6 +38,9 @@ type Proof struct {
 	// Other is a stranger who listens on the port now; nil when it is free.
 	Other      *Holder `json:"other,omitempty"`
 	GPUChecked bool    `json:"gpu_checked"` // the host has an nvidia-smi that answered
+	// Notes say what a launcher's own stop, or its status, had to say against it.
+	Notes    []string `json:"notes,omitempty"`
+	Released bool     `json:"released"` // it had leases on ports or GPUs here, and has none any more
 }
 
 // Stop ends a launch and proves it: SIGTERM to the server process; when it and
@@ -44,7 +48,8 @@ type Proof struct {
 // in its session, carries its run id, or descends from those. Each process is
 // judged by its identity right before each signal, so a stranger with a reused
 // pid is never hit. Then nothing of the launch lives, no socket of it is bound
-// to its port, and no GPU memory is held for it; else a *SurvivorError.
+// to its port, and no GPU memory is held for it; else a *SurvivorError, and the host
+// is marked (see Mark) until a stop of the launch is proved.
 //
 // It blocks until then, works for a launch that was never started or has ended,
 // and may be repeated. After it the launch id never starts again. It is one
@@ -58,19 +63,39 @@ func Stop(ctx context.Context, h Host, stateDir, launch string, o StopOptions) (
 		grace, longest = centis(o.Grace), o.Grace
 	}
 	o = o.withDefaults()
-	s := script("stop", stopText,
+	s := script("stop", unitText+commandText+judgeText+stopText,
 		remote.Var{Name: "STATE", Value: stateDir},
+		remote.Var{Name: "PLACED"},
 		remote.Var{Name: "ID", Value: launch},
 		remote.Var{Name: "GRACE", Value: grace},
 		remote.Var{Name: "KILL_WAIT", Value: centis(o.KillWait)},
 		remote.Var{Name: "GPU_WAIT", Value: centis(o.GPUWait)},
+		remote.Var{Name: "RELEASE", Value: flag(o.Release)},
 	)
 	s.Timeout = longest + o.KillWait + o.GPUWait + time.Minute
 	res, err := h.Run(ctx, s)
 	if err != nil {
 		return Proof{}, fmt.Errorf("stop launch %s: %w", launch, err)
 	}
-	return parseProof(h.Name(), launch, res.Stdout)
+	place, err := placed(res.Stdout)
+	if place == nil || err != nil {
+		return parseProof(h.Name(), launch, res.Stdout)
+	}
+	inside, gone, err := stopWithin(ctx, h, stateDir, launch, *place, o)
+	if err != nil {
+		return inside, err
+	}
+	s.Vars = append(s.Vars, remote.Var{Name: "PLACED", Value: "1"}) // the later one counts
+	if res, err = h.Run(ctx, s); err != nil {
+		return inside, fmt.Errorf("stop launch %s: %w", launch, err)
+	}
+	proof, err := parseProof(h.Name(), launch, res.Stdout)
+	if err != nil || gone {
+		return proof, err
+	}
+	inside.GPUChecked = inside.GPUChecked || proof.GPUChecked
+	inside.Released = proof.Released
+	return inside, nil
 }
 
 func (o StopOptions) withDefaults() StopOptions {
@@ -118,6 +143,10 @@ func parseProof(host, launch string, out []byte) (Proof, error) {
 			left.Processes = append(left.Processes, s)
 		case "status":
 			p.ExitCode, p.Signal, err = parseStatus(f.Value)
+		case "note":
+			p.Notes = append(p.Notes, f.Value)
+		case "unit":
+			left.Unit = f.Value
 		case "port":
 			p.Port, err = strconv.Atoi(f.Value)
 		case "listener":
@@ -129,6 +158,8 @@ func parseProof(host, launch string, out []byte) (Proof, error) {
 		case "unowned":
 			// Bound by our user, and no process to be seen: a remnant of ours.
 			left.Port = &Holder{Port: p.Port}
+		case "released":
+			p.Released = true
 		case "gpu_checked":
 			p.GPUChecked = true
 		case "gpu":
@@ -145,7 +176,7 @@ func parseProof(host, launch string, out []byte) (Proof, error) {
 		return p, &ElsewhereError{Host: host, Launch: launch, Identity: p.Identity, HereID: here}
 	case state != "done":
 		return p, fmt.Errorf("%s: stop launch %s: unexpected answer %q", host, launch, out)
-	case len(left.Processes) > 0 || left.Port != nil || len(left.GPU) > 0:
+	case len(left.Processes) > 0 || left.Unit != "" || left.Port != nil || len(left.GPU) > 0:
 		return p, &left
 	}
 	return p, nil

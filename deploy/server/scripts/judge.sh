@@ -31,21 +31,74 @@ launch_alive() {
 	[ -n "$(ours "$1" "$i_sid")" ]
 }
 
-# judge NAME: sets verdict (free ours held alive expired) and g.
+# field FILE: sets f_value to the first line of a file of the lock that was
+# judged last; nothing when there is none.
+field() {
+	f_value=
+	{ IFS= read -r f_value <"$j_dir/$1"; } 2>/dev/null || :
+}
+
+# judge NAME: sets verdict (free ours held alive expired), g and j_dir.
 judge() {
+	j_launch= j_expires=
 	top "$1"
 	j_dir=$locks/$1/lock.$g
 	if [ "$g" = 0 ] || [ -e "$j_dir/released" ]; then verdict=free; return; fi
-	j_launch=$(val "$j_dir/launch") || j_launch=
-	j_expires=$(val "$j_dir/expires") || j_expires=
+	field launch
+	j_launch=$f_value
+	field expires
+	j_expires=$f_value
 	case $j_expires in
 	'' | *[!0-9]*)
-		# Its maker died before it wrote who it is, or is just writing it.
-		if [ -n "$(find "$j_dir" -prune -mmin +1 2>/dev/null)" ]; then verdict=expired; else verdict=held; fi
+		# Given back meanwhile, or its maker died before it wrote who it is, or is
+		# just writing it.
+		if [ ! -d "$j_dir" ]; then
+			verdict=free
+		elif [ -n "$(find "$j_dir" -prune -mmin +1 2>/dev/null)" ]; then
+			verdict=expired
+		else
+			verdict=held
+		fi
 		return
 		;;
 	esac
 	if [ "$j_launch" = "$LAUNCH" ] && [ -n "$LAUNCH" ]; then verdict=ours; return; fi
 	if [ "$now" -lt "$j_expires" ]; then verdict=held; return; fi
+	case $1 in queue-*) verdict=expired; return ;; esac # who waits has no processes
 	if launch_alive "$j_launch"; then verdict=alive; else verdict=expired; fi
+}
+
+blocked() { [ "$verdict" = held ] || [ "$verdict" = alive ]; } # what judge found is not for us
+
+# hand_back NAME: releases it when it is ours. Names that are used a few times and
+# never again go altogether, at once for everybody; but not while they are about
+# to expire, when somebody may be taking the next generation.
+hand_back() {
+	verdict=free
+	top "$1"
+	j_dir=$locks/$1/lock.$g
+	field launch
+	[ "$f_value" = "$LAUNCH" ] || return 0 # before anything that takes its time
+	judge "$1"
+	[ "$verdict" = ours ] || return 0
+	case $1 in
+	port-* | queue-* | patches-*.*)
+		if [ "$j_expires" -gt "$((now + 5))" ]; then
+			h_gone=$locks/.gone.$1.$$
+			mv "$locks/$1" "$h_gone" && rm -rf "$h_gone"
+			return
+		fi
+		;;
+	esac
+	: >"$j_dir/released"
+}
+
+# hand_all_back: everything of LAUNCH; sets handed to how much that was.
+hand_all_back() {
+	handed=0
+	for h_dir in "$locks"/port-* "$locks"/gpu-* "$locks"/patches-* "$locks"/queue-*; do
+		[ -d "$h_dir" ] || continue
+		hand_back "${h_dir##*/}" || return 1
+		[ "$verdict" != ours ] || handed=$((handed + 1))
+	done
 }

@@ -50,8 +50,52 @@ keep() {
 	# execs in place and the server keeps this child's pid.
 	# shellcheck disable=SC2086
 	SPECRUN_RUN_ID=$ID $defaults setsid "$SH" "$0" launch "$gen" </dev/null >>"$DIR/server.log" 2>&1
-	put "$DIR/exit" "$?"
+	status=$?
+	if [ "$status" != 0 ] || ! adopt; then put "$DIR/exit" "$status"; fi
 	rm -f "$0"
+}
+
+# adopt: the user's start has ended well, and has left the server behind. Which
+# process that is, it printed, or the run id shows.
+adopt() {
+	[ -n "${COMMAND-}" ] && read_identity "$DIR" || return 1
+	clock
+	a_limit=$((t_cs + 300))
+	while ! successor_pid; do
+		clock
+		if [ "$t_cs" -ge "$a_limit" ] || [ -e "$DIR/stopped" ]; then
+			echo "specrun: the start command has ended; no process has SPECRUN_RUN_ID=$ID in its environment, and no line of its output is a pid alone" >>"$DIR/server.log"
+			return 1
+		fi
+		nap 0.1
+	done
+	# A session that is not its own holds strangers.
+	proc "$a_pid" && put "$DIR/identity" "$host_id $boot_id $a_pid $p_ticks $a_pid"
+}
+
+# successor_pid: sets a_pid to the pid that the command printed last, alone on a
+# line; else to the process with our run id that listens on the port, else to the
+# eldest of those.
+successor_pid() {
+	a_pid=$(head -c 65536 "$DIR/server.log" | sed -n 's/^[ 	]*\([1-9][0-9]*\)[ 	]*$/\1/p' | tail -n 1)
+	if [ -n "$a_pid" ] && proc "$a_pid" && [ "$p_state" != Z ]; then return 0; fi
+	a_pid='' a_born=''
+	a_marked=$(with_run_id "$ID")
+	for a_one in $a_marked; do
+		proc "$a_one" && [ "$p_state" != Z ] || continue
+		if [ -z "$a_pid" ] || [ "$p_ticks" -lt "$a_born" ]; then a_pid=$a_one a_born=$p_ticks; fi
+	done
+	[ -n "$a_pid" ] || return 1
+	a_port=$(val "$DIR/port") || a_port=0
+	[ "$a_port" != 0 ] || return 0
+	# shellcheck disable=SC2086
+	a_listener=$(holders "$a_port" $a_marked | awk '{ print $6; exit }')
+	case "
+$a_marked
+" in *"
+$a_listener
+"*) a_pid=$a_listener ;; esac
+	proc "$a_pid"
 }
 
 launch() {
@@ -79,6 +123,7 @@ launch() {
 		done <"$ENV_FILE"
 	fi
 	if [ -n "$CWD" ]; then cd "$CWD" || exit 126; fi
+	unset SPECRUN_CONTAINER # which the way into the container says, not the server's environment
 	rm -f "$0" # it holds the environment, secrets included
 	serve "$@"
 }

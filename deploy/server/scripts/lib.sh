@@ -73,7 +73,8 @@ with_run_id() {
 
 # ours ID SID: "pid ticks" of each living process of a launch: those with its
 # run id, those of its session (titles set by setproctitle overwrite the
-# environment), and their descendants. SID may be empty.
+# environment), the server itself (a command may have started it without either),
+# and their descendants. SID may be empty.
 ours() {
 	o_sid=$2
 	# A leader with other ticks means that the number went to a stranger, which
@@ -81,17 +82,19 @@ ours() {
 	if [ -n "$o_sid" ] && proc "$o_sid" && [ "$o_sid" = "$i_pid" ] && [ "$p_ticks" != "$i_ticks" ]; then
 		o_sid=
 	fi
+	o_pid=
+	[ -z "$i_boot" ] || [ "$i_boot" != "$boot_id" ] || o_pid=$i_pid
 	{
 		with_run_id "$1" | sed 's/^/id /'
 		cat /proc/[0-9]*/stat 2>/dev/null
-	} | awk -v sid="$o_sid" '
+	} | awk -v sid="$o_sid" -v leader="$o_pid" -v born="$i_ticks" '
 		$1 == "id" { mark[$2] = 1; next }
 		{
 			pid = $1; line = $0
 			if (!sub(/^.*\) /, "", line)) next
 			split(line, f, " ")
 			state[pid] = f[1]; parent[pid] = f[2]; ticks[pid] = f[20]
-			if (sid != "" && f[4] == sid) mark[pid] = 1
+			if (sid != "" && f[4] == sid || leader != "" && pid == leader && f[20] == born) mark[pid] = 1
 		}
 		END {
 			do {
@@ -181,6 +184,16 @@ gpu_apps() {
 	if command -v timeout >/dev/null 2>&1; then set -- timeout 20 "$@"; fi
 	g_out=$("$@" 2>/dev/null) || return 1
 	printf '%s\n' "$g_out" | sed 's/, / /;s/, / /;s/, / /'
+}
+
+# gpu_cards: "index uuid MiB" of each GPU with the memory that is in use; false as
+# gpu_apps is.
+gpu_cards() {
+	command -v nvidia-smi >/dev/null 2>&1 || return 1
+	set -- nvidia-smi --query-gpu=index,uuid,memory.used --format=csv,noheader,nounits
+	if command -v timeout >/dev/null 2>&1; then set -- timeout 20 "$@"; fi
+	g_cards=$("$@" 2>/dev/null) || return 1
+	printf '%s\n' "$g_cards" | sed 's/, */ /g'
 }
 
 # oom_kills GROUP: sets o_host and o_group, how many processes the kernel has

@@ -1,5 +1,6 @@
 # Starts one server process, once per launch id, and prints its identity.
-# In: STATE ID PORT GPUS CWD ENV_FILE PYTHON PROGRAM SH ABOUT GRACE VALUES LIBRARY LAUNCHER.
+# In: STATE ID PORT GPUS GPU_WAIT (hundredths of a second) CWD ENV_FILE PYTHON PROGRAM SH ABOUT GRACE VALUES LIBRARY LAUNCHER, COMMANDS or
+# UNIT UNIT_SCOPE UNIT_EXEC UNIT_ENV UNIT_ENV_LAST.
 # Out: "state ..." and what belongs to it; see start.go.
 
 refuse() { # REASON DETAIL
@@ -18,6 +19,8 @@ started() {
 	exit 0
 }
 
+q() { printf '%s\n' "$1" | sed "s/'/'\\\\''/g;1s/^/'/;\$s/\$/'/"; }
+
 check_env_file() {
 	[ -f "$env_file" ] && [ -r "$env_file" ] || refuse env_file "$env_file: no such file, or not readable"
 	cr=$(printf '\r')
@@ -25,29 +28,79 @@ check_env_file() {
 	while IFS= read -r line || [ -n "$line" ]; do
 		number=$((number + 1))
 		env_line "$line"
-		[ $? -ne 2 ] || refuse env_file "$env_file line $number is no KEY=VALUE"
+		case $? in
+		2) refuse env_file "$env_file line $number is no KEY=VALUE" ;;
+		0) case $GPUS:$e_name in
+			[0-9G]*:CUDA_VISIBLE_DEVICES) refuse env_file "$env_file line $number sets CUDA_VISIBLE_DEVICES, which server.gpus decides" ;;
+			esac ;;
+		esac
 	done <"$env_file"
 }
 
-# busy_gpus: prints what runs on the GPUs asked for ("all", or indexes and uuids).
+# cards: both answers of nvidia-smi at once, each takes it a while: "card index
+# uuid MiB" of each GPU, "app pid uuid MiB name" of each process that holds memory.
+cards() {
+	gpu_apps | sed 's/^/app /' &
+	gpu_cards | sed 's/^/card /'
+	wait
+}
+
+# busy_gpus: prints who holds memory of the GPUs asked for ("all", or indexes and
+# UUIDs), memory that no visible process holds among it: one in another container
+# holds it, or the driver has not got it back. Less than a GiB of that is the
+# driver's own. "none GPU" is one that is not there.
 busy_gpus() {
 	[ -n "$GPUS" ] || return 0
-	apps=$(gpu_apps) || return 0
-	[ -n "$apps" ] || return 0
-	want=all
-	if [ "$GPUS" != all ]; then
-		want=$(nvidia-smi --query-gpu=index,uuid --format=csv,noheader 2>/dev/null | sed 's/, */ /' |
-			awk -v gpus="$GPUS" 'BEGIN { n = split(gpus, g, ","); for (i = 1; i <= n; i++) w[g[i]] = 1 }
-				($1 in w) || ($2 in w) { printf "%s ", $2 }')
-	fi
-	printf '%s\n' "$apps" | awk -v want="$want" '
-		BEGIN { n = split(want, w, " "); for (i = 1; i <= n; i++) wanted[w[i]] = 1 }
-		want == "all" || ($2 in wanted)' | while read -r pid uuid mib name; do
-		proc "$pid" || p_state=
-		case $p_state in Z | X | x) continue ;; esac
-		uid=$(stat -c %u "/proc/$pid" 2>/dev/null) || uid='?'
-		printf 'gpu %s %s %s %s %s\n' "$uuid" "$pid" "$mib" "$(user_of "$uid")" "$name"
+	seen=$(cards)
+	[ -n "$seen" ] || return 0
+	printf '%s\n' "$seen" | awk -v gpus="$GPUS" '
+		BEGIN { all = gpus == "all"; n = split(gpus, g, ","); for (i = 1; i <= n; i++) asked[g[i]] = 1 }
+		$1 == "card" {
+			there[$2] = there[$3] = 1; cards++
+			if (all || ($2 in asked) || ($3 in asked)) { want[$3] = 1; used[$3] = $4 }
+		}
+		$1 == "app" && NF > 3 { line[++apps] = $0; of[apps] = $3; held[$3] += $4 }
+		END {
+			if (!all && cards) for (i = 1; i <= n; i++) if (!(g[i] in there)) print "none", g[i]
+			for (i = 1; i <= apps; i++) if (all || (of[i] in want)) print line[i]
+			for (u in want) if (used[u] - held[u] > 1024) print "rest", u, used[u] - held[u]
+		}' | while read -r kind pid uuid mib name; do
+		case $kind in
+		none) printf 'none %s\n' "$pid" ;;
+		rest) printf 'gpu %s 0 %s - -\n' "$pid" "$uuid" ;;
+		app)
+			proc "$pid" || p_state=
+			case $p_state in Z | X | x) continue ;; esac
+			uid=$(stat -c %u "/proc/$pid" 2>/dev/null) || uid='?'
+			printf 'gpu %s %s %s %s %s\n' "$uuid" "$pid" "$mib" "$(user_of "$uid")" "$name"
+			;;
+		esac
 	done
+}
+
+# marks: stops on this host, since it was started, that could not be proved.
+marks() {
+	for m_file in "$state"/mark/*; do
+		[ -e "$m_file" ] || continue
+		m_boot=$(sed -n 's/^boot //p' "$m_file")
+		if [ "$m_boot" != "$boot_id" ]; then
+			rm -f "$m_file"
+			continue
+		fi
+		printf 'mark %s\n' "${m_file##*/}"
+		cat "$m_file"
+	done
+}
+
+# keep_commands: what a stop needs, without the launch's environment.
+keep_commands() {
+	printf 'DIR=%s\nCWD=%s\nPYTHON=%s\n%s\n' "$(q "$dir")" "$(q "$cwd")" "$(q "$python")" "$COMMANDS" >"$dir/commands" || unwritable "$dir/commands"
+	(i_pid='' && user_command "$dir" user_status) &
+	timed_pid=$!
+	if timed 1000; then
+		rm -f "$launcher"
+		refuse running "the status command says that the server runs already, and it is none of ours"
+	fi
 }
 
 main() {
@@ -60,6 +113,11 @@ main() {
 	if read_identity "$dir"; then started 1; fi
 	if [ -e "$dir/stopped" ]; then
 		printf 'state stopped\n'
+		exit 0
+	fi
+	marked=$(marks)
+	if [ -n "$marked" ]; then
+		printf 'state marked\n%s\n' "$marked"
 		exit 0
 	fi
 
@@ -90,16 +148,33 @@ main() {
 			exit 0
 		fi
 	fi
-	held=$(busy_gpus)
-	if [ -n "$held" ]; then
-		printf 'state gpu\n%s\n' "$held"
-		exit 0
-	fi
+	clock
+	limit=$((t_cs + GPU_WAIT))
+	while :; do
+		held=$(busy_gpus)
+		[ -n "$held" ] || break
+		case $held in
+		none*) refuse gpus "no GPU $(printf '%s\n' "$held" | sed -n 's/^none //p' | tr '\n' ' ')on this host" ;;
+		esac
+		# What a process has just left goes on its own.
+		clock
+		if [ "$t_cs" -ge "$limit" ] || printf '%s\n' "$held" | grep -qv '^gpu [^ ]* 0 '; then
+			printf 'state gpu\n%s\n' "$held"
+			exit 0
+		fi
+		nap 0.5
+	done
 
+	if [ -n "$UNIT" ]; then
+		put "$dir/port" "$PORT" || unwritable "$dir/port"
+		[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || unwritable "$dir/about"
+		[ "$GRACE" = 0 ] || put "$dir/grace" "$GRACE" || unwritable "$dir/grace"
+		: >>"$dir/server.log" || unwritable "$dir/server.log"
+		start_unit
+	fi
 	expand "$PYTHON"
 	python=$expanded
 	launcher=$dir/launch.$$.sh
-	q() { printf '%s\n' "$1" | sed "s/'/'\\\\''/g;1s/^/'/;\$s/\$/'/"; }
 	printf 'ID=%s\nDIR=%s\nCWD=%s\nENV_FILE=%s\nPYTHON=%s\nSH=%s\n%s\n%s\n%s\n' "$(q "$ID")" "$(q "$dir")" "$(q "$cwd")" \
 		"$(q "$env_file")" "$(q "$python")" "$(q "$SH")" "$VALUES" "$LIBRARY" "$LAUNCHER" >"$launcher" ||
 		unwritable "$launcher"
@@ -107,6 +182,7 @@ main() {
 	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || unwritable "$dir/about"
 	[ "$GRACE" = 0 ] || put "$dir/grace" "$GRACE" || unwritable "$dir/grace"
 	: >>"$dir/server.log" || unwritable "$dir/server.log"
+	[ -z "$COMMANDS" ] || keep_commands
 	# Nothing of ours may stay open in it, or the session would wait for it.
 	setsid "$SH" "$launcher" keep </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
 	keeper=$!

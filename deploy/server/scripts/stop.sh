@@ -1,9 +1,10 @@
 # Ends all processes of one launch and proves it. Repeating it is harmless.
-# In: STATE ID GRACE (empty: the launch's own) KILL_WAIT GPU_WAIT (hundredths of a second). Out: see stop.go.
+# In: STATE ID GRACE (empty: the launch's own) KILL_WAIT GPU_WAIT (hundredths of a second), RELEASE (1: what
+# is leased for the launch is given back once it is proved). Out: see stop.go.
 
 # scan: adds every living process of the launch to known; sets found.
 scan() {
-	found=$(ours "$ID" "$i_sid")
+	found=$(ours "$ID" "$i_sid"; ! unit_of "$dir" || ! unit_ours "$dir" "$ID" || unit_members "$dir")
 	for k_pair in $(printf '%s\n' "$found" | tr ' ' ':'); do
 		case " $known " in *" $k_pair "*) ;; *) known="$known $k_pair" ;; esac
 	done
@@ -34,6 +35,8 @@ end_processes() {
 		echo "term $i_pid"
 		signal TERM "$i_pid:$i_ticks"
 		signal CONT "$i_pid:$i_ticks"
+		# A command, make or srun, is no server that passes it on to its own.
+		if [ -f "$dir/commands" ]; then for k_pair in $known; do signal TERM "$k_pair"; done; fi
 		clock
 		limit=$((t_cs + GRACE)) after=
 		while remaining; do
@@ -142,6 +145,20 @@ check_gpu() {
 	done
 }
 
+# mark_host: nothing starts on this host until the stop is proved, see mark.go.
+mark_host() {
+	mkdir -p "$state/mark" || return 1
+	put "$state/mark/$ID" "$(printf 'when %s\nboot %s\n%s\nport %s' "$(date +%s)" "$boot_id" "$unproved" "$(val "$dir/port")")"
+}
+
+# release_all: the leases on ports and GPUs, which judge.sh knows.
+release_all() {
+	LAUNCH=$ID
+	leases_now
+	# None here may mean that they are on another host, the one around a container.
+	if hand_all_back && [ "$handed" -gt 0 ]; then echo 'released 1'; fi
+}
+
 main() {
 	umask 077
 	# The stop goes on when nobody reads what it prints any more.
@@ -149,6 +166,12 @@ main() {
 	state_dir
 	dir=$state/runs/$ID
 	host_identity
+	# What runs in a container is ended there; what it leaves on its host, here.
+	if [ -z "$PLACED" ] && place=$(val "$dir/container"); then
+		mkdir -p "$dir" && : >>"$dir/stopped" || return 1
+		printf 'state placed\ncontainer %s\n' "$place"
+		return 0
+	fi
 	if read_identity "$dir" && [ "$i_host" != "$host_id" ]; then
 		printf 'state elsewhere\nidentity %s %s %s %s %s\nhere %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid" "$host_id"
 		return 0
@@ -161,13 +184,27 @@ main() {
 	if [ -n "$i_boot" ] && [ "$i_boot" != "$boot_id" ]; then
 		i_sid= # a session of an earlier boot
 	fi
+	stop_unit "$dir" "$ID"
+	stop_by_command "$dir"
 	end_processes
 	end_keeper
+	unit_undo "$dir" || printf 'unit %s\n' "$u_dropin"
+	[ -n "$left" ] || command_says "$dir"
 	rm -f "$dir"/launch.*.sh
 	[ -z "$i_pid" ] || printf 'identity %s %s %s %s %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid"
-	survivors
-	[ -n "$left" ] || check_port
-	[ -n "$left" ] || check_gpu
+	seen=$(
+		survivors
+		[ -n "$left" ] || check_port
+		[ -n "$left" ] || check_gpu
+	)
+	printf '%s\n' "$seen"
+	unproved=$(printf '%s\n' "$seen" | sed -n '/^left /p;/^unowned/p;/^gpu /p')
+	if [ -n "$unproved" ]; then
+		mark_host
+	else
+		rm -f "$state/mark/$ID"
+		[ "$RELEASE" != 1 ] || release_all
+	fi
 	if status=$(val "$dir/exit"); then printf 'status %s\n' "$status"; fi
 	echo 'state done'
 }
