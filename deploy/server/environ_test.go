@@ -41,13 +41,18 @@ func (b *bench) record(l Launch) recorded {
 	l.Argv = append(l.Argv, "--record", path, "--no-serve")
 	b.start(l)
 	eventually(b.t, "the record of "+l.ID, func() bool { _, err := os.Stat(path); return err == nil })
+	return readRecorded(b.t, path)
+}
+
+func readRecorded(t *testing.T, path string) recorded {
+	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var r recorded
 	if err := json.Unmarshal(raw, &r); err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return r
 }

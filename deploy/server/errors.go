@@ -152,6 +152,9 @@ type Crash struct {
 	Evidence string // the line
 	Advice   string // what usually helps; may be empty
 	Port     int    // that a crash of kind port_in_use is about; 0 unknown
+	// OOM is the phase in which GPU memory ran out: loading, kv_pool, capture,
+	// running, or unknown; "" when it did not.
+	OOM string
 	// Final is false for a sign that only says that something went wrong, as
 	// long as a later line may say what.
 	Final bool
@@ -173,6 +176,13 @@ func (c *Crash) With(host *Cause) *Crash {
 	return &Crash{Kind: host.Kind, Evidence: host.Evidence + "; its log: " + c.Evidence, Advice: host.Advice, Final: true, Port: c.Port}
 }
 
+// oomPhases are the phases of OOM in words.
+var oomPhases = map[string]string{"loading": " while loading weights", "kv_pool": " while reserving the KV cache",
+	"capture": " while capturing CUDA graphs", "running": " while running requests"}
+
+// what is the kind and, when memory ran out, what it was doing.
+func (c Crash) what() string { return c.Kind + oomPhases[c.OOM] }
+
 // CrashError says that the server's log shows a crash.
 type CrashError struct {
 	Host    string
@@ -182,7 +192,7 @@ type CrashError struct {
 }
 
 func (e *CrashError) Error() string {
-	return fmt.Sprintf("%s: server crashed while starting (%s): %s", e.Host, e.Crash.Kind, e.Crash.Evidence)
+	return fmt.Sprintf("%s: server crashed while starting (%s): %s", e.Host, e.Crash.what(), e.Crash.Evidence)
 }
 
 // Hint says what the user can do.

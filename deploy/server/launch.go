@@ -73,10 +73,10 @@ func (l Launch) check() error {
 	if err := checkID(l.ID); err != nil {
 		return err
 	}
-	if len(l.Argv) == 0 || l.Argv[0] == "" {
+	if len(l.Argv) == 0 && l.Unit == nil && l.Commands == nil || len(l.Argv) > 0 && l.Argv[0] == "" {
 		return fmt.Errorf("launch %s: no program", l.ID)
 	}
-	if strings.Contains(l.Argv[0], "=") {
+	if len(l.Argv) > 0 && strings.Contains(l.Argv[0], "=") {
 		return fmt.Errorf("launch %s: program %q has a \"=\", env(1) would take it for a variable", l.ID, l.Argv[0])
 	}
 	if strings.ContainsAny(l.About, "\n\x00") {
@@ -105,10 +105,11 @@ func (l Launch) check() error {
 
 // program is the word whose file must exist before anything is started.
 func (l Launch) program() string {
-	if l.Commands != nil {
-		if l.Commands.Start[0] != ArgvWord {
-			return l.Commands.Start[0]
-		}
+	switch {
+	case l.Commands != nil && l.Commands.Start[0] != ArgvWord:
+		return l.Commands.Start[0]
+	case len(l.Argv) == 0: // the unit's own
+		return ""
 	}
 	return l.Argv[0]
 }

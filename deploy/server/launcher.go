@@ -59,6 +59,8 @@ func (l Launch) checkLauncher() error {
 		return fmt.Errorf("launch %s: %q is no name of a service unit: sglang.service", l.ID, l.Unit.Name)
 	case l.Unit != nil && (l.LoginEnv || l.Base != nil):
 		return fmt.Errorf("launch %s: a unit begins with its own environment, not with that of a login shell", l.ID)
+	case l.Commands != nil && len(l.Argv) == 0 && slices.Contains(l.Commands.Start, ArgvWord):
+		return fmt.Errorf("launch %s: %s stands for the server's words, and there are none", l.ID, ArgvWord)
 	case l.Commands != nil && (len(l.Commands.Start) == 0 || l.Commands.Start[0] == "" || strings.Contains(l.Commands.Start[0], "=")):
 		return fmt.Errorf("launch %s: no command starts it", l.ID)
 	}
@@ -72,6 +74,9 @@ const home = "\x01"
 // unitExec renders ExecStart= of the drop-in: the server's words behind env, which
 // finds the program in PATH and puts the interpreter's folder in front.
 func (l Launch) unitExec() (string, error) {
+	if len(l.Argv) == 0 { // the unit's own
+		return "", nil
+	}
 	words := []string{"/usr/bin/env"}
 	if strings.Contains(l.Python, "/") {
 		// The manager's own expansion, so not escaped.

@@ -55,6 +55,10 @@ type State struct {
 	LogFrom  int64   // length of an attached server's log when the launch began
 	Replaced *Holder // who listens where an attached server did that has ended; nil: nobody
 
+	// In is the container that the launch lives in, where its folder and its log
+	// are; nil when it lives on the host itself.
+	In *Place
+
 	listeners []listener
 }
 
@@ -85,11 +89,22 @@ func Look(ctx context.Context, h Host, stateDir, launch string) (State, error) {
 	return look(ctx, h, stateDir, launch, 0, false)
 }
 
-// LookClosely is Look with what the launch's processes have used and which of
-// them have ended, and, when port is not 0, who listens on it. It costs the host
-// some ten milliseconds of one core, more where nvidia-smi is slow.
-func LookClosely(ctx context.Context, h Host, stateDir, launch string, port int) (State, error) {
-	return look(ctx, h, stateDir, launch, port, true)
+// LookClosely is Look with who listens on port, when it is not 0, and with used
+// also what the launch's processes have used and which of them have ended. It
+// costs the host some ten milliseconds of one core, more where nvidia-smi is slow.
+func LookClosely(ctx context.Context, h Host, stateDir, launch string, port int, used bool) (State, error) {
+	return look(ctx, h, stateDir, launch, port, used)
+}
+
+// Listens says whether a process of the launch listens through this very socket,
+// as LookClosely saw it. A server that was started anew in its place does not.
+func (st State) Listens(socket string) bool {
+	for _, l := range st.listeners {
+		if l.ours && l.Socket == socket {
+			return true
+		}
+	}
+	return false
 }
 
 // look says who listens on port, when it is not 0.
@@ -97,7 +112,7 @@ func look(ctx context.Context, h Host, stateDir, launch string, port int, closel
 	if err := checkID(launch); err != nil {
 		return State{}, err
 	}
-	res, err := h.Run(ctx, script("look", attachedText+lookText,
+	res, err := h.Run(ctx, script("look", unitText+attachedText+lookText,
 		remote.Var{Name: "STATE", Value: stateDir},
 		remote.Var{Name: "ID", Value: launch},
 		remote.Var{Name: "PORT", Value: strconv.Itoa(port)},
@@ -106,7 +121,11 @@ func look(ctx context.Context, h Host, stateDir, launch string, port int, closel
 	if err != nil {
 		return State{}, fmt.Errorf("look at launch %s: %w", launch, err)
 	}
-	return parseState(h.Name(), stateDir, launch, port, remote.Lines(res.Stdout))
+	st, err := parseState(h.Name(), stateDir, launch, port, remote.Lines(res.Stdout))
+	if err != nil || st.In == nil {
+		return st, err
+	}
+	return st.within(ctx, h, port, closely)
 }
 
 func parseState(host, stateDir, launch string, port int, answer []remote.Line) (State, error) {
@@ -119,6 +138,10 @@ func parseState(host, stateDir, launch string, port int, answer []remote.Line) (
 		switch f.Key {
 		case "dir":
 			st.Dir, st.LogPath = f.Value, f.Value+"/server.log"
+		case "container":
+			var p Place
+			p, err = parsePlace(f.Value)
+			st.In = &p
 		case "attached":
 			st.Attached, st.LogPath = true, ""
 		case "port":

@@ -16,6 +16,7 @@ main() {
 		began=$(stat -c %Y "$dir/identity" 2>/dev/null) || continue
 		printf 'log_size %s\nport %s\nbegan %s\nnow %s\n' "$size" "$port" "$began" "$(date +%s)"
 		[ "$port" = 0 ] || [ -z "$(listeners "$port")" ] || echo 'listens 1'
+		if place=$(val "$dir/container"); then printf 'container %s\n' "$place"; fi
 		if about=$(val "$dir/about"); then printf 'about %s\n' "$about"; fi
 	done
 }

@@ -38,12 +38,26 @@ ended() {
 		}'
 }
 
+# successor: a start command has ended, and its keeper knows by now which process
+# is the server.
+successor() {
+	[ -f "$dir/commands" ] || return 1
+	tries=0
+	while [ ! -e "$dir/exit" ] && [ "$tries" -lt 500 ] && [ -n "$(keepers "$dir")" ]; do
+		nap 0.01
+		tries=$((tries + 1))
+	done
+	read_identity "$dir" && leader_alive || return 1
+	printf 'identity %s %s %s %s %s\n' "$i_host" "$i_boot" "$i_pid" "$i_ticks" "$i_sid"
+}
+
 main() {
 	state_dir
 	host_identity
 	dir=$state/runs/$ID
 	[ ! -e "$dir/stopped" ] || echo 'stopped 1'
 	printf 'dir %s\n' "$dir"
+	if place=$(val "$dir/container"); then printf 'container %s\n' "$place"; fi
 	if ! read_identity "$dir"; then
 		if read_attached "$dir"; then tell_attached; else echo 'phase absent'; fi
 		return 0
@@ -55,9 +69,10 @@ main() {
 	fi
 	# The status is written after the process is gone: look at the process first,
 	# and give the keeper a moment to write it.
-	if leader_alive; then
+	if leader_alive || successor; then
 		echo 'phase running'
 	else
+		if unit_of "$dir"; then unit_status "$dir"; fi
 		tries=0
 		while [ ! -e "$dir/exit" ] && [ "$i_boot" = "$boot_id" ] && [ "$tries" -lt 50 ] && [ -n "$(keepers "$dir")" ]; do
 			nap 0.01

@@ -108,7 +108,7 @@ unit_drop_in() {
 	printf '# specrun launch %s: it goes when the launch is stopped\n' "$ID"
 	printf '[Unit]\nStartLimitIntervalSec=0\n'
 	printf '[Service]\nType=simple\nPIDFile=\nRestart=no\nRemainAfterExit=no\nWatchdogSec=0\n'
-	printf 'ExecStart=\nExecStart=%s\n' "$(unit_home "$UNIT_EXEC")"
+	[ -z "$UNIT_EXEC" ] || printf 'ExecStart=\nExecStart=%s\n' "$(unit_home "$UNIT_EXEC")"
 	printf 'EnvironmentFile=%s\n' "$(unit_escape "$dir/unit.env")"
 	[ -z "$cwd" ] || printf 'WorkingDirectory=%s\n' "$(unit_escape "$cwd")"
 	printf 'StandardOutput=append:%s\nStandardError=append:%s\n' "$(unit_escape "$dir/server.log")" "$(unit_escape "$dir/server.log")"
