@@ -162,18 +162,7 @@ func (b *cellBuilder) launch(c combination, env cellEnv, cfg *ServerConfig) erro
 			return err
 		}
 	}
-	return cfg.built(b.spec.File)
-}
-
-// built refuses what the executor cannot do.
-func (cfg *ServerConfig) built(file string) error {
-	switch {
-	case cfg.Launch.Via != "":
-		return &SpecError{File: file, Field: "server.launch", Msg: cfg.Launch.Via + " is not supported", Advice: "use launch: process"}
-	case cfg.Attach != nil:
-		return &SpecError{File: file, Field: "server.attach", Msg: "is not supported", Advice: "let specrun start the server"}
-	}
-	return nil
+	return cfg.Launch.check(b.spec.File, cfg)
 }
 
 func firstOf(texts ...string) string {

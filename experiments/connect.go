@@ -38,7 +38,7 @@ type ConnectOptions struct {
 func Connect(h RemoteHost, o ConnectOptions) *Host {
 	client := &http.Client{Transport: &http.Transport{DialContext: h.DialContext, DisableKeepAlives: true}, Timeout: 2 * time.Minute}
 	servers := remoteServer{h: h, o: o, client: client}
-	return &Host{
+	host := &Host{
 		Name:    h.Name(),
 		Leases:  remoteLeases{h, o.StateDir},
 		Patcher: &remotePatcher{h: h, o: o, seen: map[string]PatchState{}},
@@ -48,6 +48,8 @@ func Connect(h RemoteHost, o ConnectOptions) *Host {
 		Foreign: remoteForeign{h, o.StateDir},
 		Close:   h.Close,
 	}
+	host.Containers = remoteContainers{h: h, o: o, outer: host}
+	return host
 }
 
 // RefOf is how a plan names a patch.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"specrun/deploy/server"
 	"specrun/experiments/record"
 )
 
@@ -22,6 +23,7 @@ type execution struct {
 	host    *Host
 	shared  atomic.Pointer[Host] // the same, for the goroutine that renews leases
 	engine  Engine
+	inside  *server.Place // container that host is; nil: the host itself
 
 	results   []record.Result         // of slots that are filled
 	attempts  map[string]int          // by slot
@@ -96,6 +98,7 @@ func newExecution(deps Deps, plan *Plan, sweepID string) (*execution, error) {
 	if len(plan.Cells) == 0 {
 		return nil, errors.New("execute: the plan has no cells")
 	}
+	x.inside = plan.place()
 	if x.engine, err = d.Engines(plan.Cells[0].Server.Engine); err != nil {
 		return nil, err
 	}
@@ -115,8 +118,15 @@ func (x *execution) cleaning(ctx context.Context) (context.Context, context.Canc
 }
 
 func (x *execution) connect(ctx context.Context) error {
-	h, err := x.deps.Hosts(ctx, x.plan.Host.Name)
+	outer, err := x.deps.Hosts(ctx, x.plan.Host.Name)
 	if err != nil {
+		return err
+	}
+	h, err := x.enter(ctx, outer)
+	if err != nil {
+		if outer.Close != nil {
+			err = errors.Join(err, outer.Close())
+		}
 		return err
 	}
 	x.host = h

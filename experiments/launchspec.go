@@ -1,5 +1,12 @@
 package experiments
 
+import (
+	"fmt"
+	"strings"
+
+	"specrun/remote"
+)
+
 // How a server process comes to be.
 const (
 	LaunchProcess = "process" // started detached by specrun itself
@@ -65,4 +72,25 @@ type AttachConfig struct {
 type ReadyConfig struct {
 	Marker string `json:"marker,omitempty"` // regular expression over log lines
 	URL    string `json:"url,omitempty"`    // path, such as /health, that answers 200
+}
+
+// check refuses what a launcher cannot do with the rest of a server.
+func (c LaunchConfig) check(file string, cfg *ServerConfig) error {
+	fail := func(field, advice, format string, args ...any) error {
+		return &SpecError{File: file, Field: "server." + field, Msg: fmt.Sprintf(format, args...), Advice: advice}
+	}
+	inContainer := c.Via == LaunchDocker || c.Via == LaunchPodman
+	switch {
+	case c.Via == LaunchSystemd && cfg.LoginEnv:
+		return fail("login_env", "take it out: Environment= of the unit, env and env_file are what it begins with", "does not go with launch: systemd")
+	case c.Via == LaunchSystemd && !strings.HasSuffix(c.Unit, ".service"):
+		return fail("unit", "unit: sglang.service", "%q is no service unit", c.Unit)
+	case c.Via == LaunchCommand && len(c.Start) == 0:
+		return fail("commands.start", "for example start: [srun, --exclusive, \"${argv}\"]", "is missing")
+	case inContainer && c.Container != "":
+		if _, err := remote.ParseContainer(c.Via + ":" + c.Container); err != nil {
+			return fail("container", "container: NAME, as docker ps shows it", "%v", err)
+		}
+	}
+	return nil
 }

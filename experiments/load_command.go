@@ -3,6 +3,7 @@ package experiments
 import (
 	"gopkg.in/yaml.v3"
 
+	"specrun/deploy/server"
 	"specrun/experiments/engine"
 )
 
@@ -10,8 +11,11 @@ import (
 const engineCommand = "command"
 
 // portName stands for the chosen port in the texts of a server of engine
-// command.
-const portName = "port"
+// command, and in the user's own commands; argvName there for the server's words.
+const (
+	portName = "port"
+	argvName = "argv"
+)
 
 // commandParts makes sure that a command line is given where it is needed.
 func (d *decoder) commandParts(n *yaml.Node, name string, s *ServerSpec) error {
@@ -28,28 +32,42 @@ func (d *decoder) commandParts(n *yaml.Node, name string, s *ServerSpec) error {
 
 // exprNames are what expressions may name.
 func (s *Spec) exprNames() []string {
-	names := s.ParamNames()
-	if s.Server.Engine == engineCommand {
-		names = append(names, portName)
-	}
-	return names
+	return append(s.ParamNames(), s.ownNames()...)
 }
 
-// portParam refuses a param that hides the port.
-func (s *Spec) portParam() error {
-	p, taken := s.param(portName)
-	if s.Server.Engine != engineCommand || !taken {
-		return nil
+// ownNames are the names that specrun gives a meaning of its own.
+func (s *Spec) ownNames() []string {
+	switch {
+	case s.Server.Launch == LaunchCommand:
+		return []string{portName, argvName}
+	case s.Server.Engine == engineCommand:
+		return []string{portName}
 	}
-	return &SpecError{File: s.File, Line: p.Pos.Line, Column: p.Pos.Column, Field: "params." + portName,
-		Msg: "${port} is the port that specrun chose for the server", Advice: "give the param another name; server.port sets a port"}
+	return nil
+}
+
+// portParam refuses a param that hides the port, or the server's words.
+func (s *Spec) portParam() error {
+	for _, name := range s.ownNames() {
+		p, taken := s.param(name)
+		if !taken {
+			continue
+		}
+		msg, advice := "${port} is the port that specrun chose for the server", "give the param another name; server.port sets a port"
+		if name == argvName {
+			msg, advice = "${argv} is the server's command line", "give the param another name"
+		}
+		return &SpecError{File: s.File, Line: p.Pos.Line, Column: p.Pos.Column, Field: "params." + name, Msg: msg, Advice: advice}
+	}
+	return nil
 }
 
 // withPort lets the texts of a server of engine command name its port, which is
 // chosen when it is started.
 func (b *cellBuilder) withPort(env cellEnv) {
-	if b.spec.Server.Engine == engineCommand {
-		env.set(portName, StringScalar(engine.PortMark))
+	marks := map[string]string{portName: engine.PortMark, argvName: server.ArgvWord}
+	for _, name := range b.spec.ownNames() {
+		env.set(name, StringScalar(marks[name]))
 	}
 }
 

@@ -1,9 +1,11 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"specrun/deploy/server"
 	"specrun/experiments/record"
@@ -12,6 +14,8 @@ import (
 // ResumeOptions changes what resume takes up.
 type ResumeOptions struct {
 	RetryFailed bool // failed runs are measured again; the old ones are superseded
+	// Wait replaces Deps.Wait when it is not 0.
+	Wait time.Duration
 	// EndOnly ends what is open and puts the host back as after: says, as an
 	// interrupt does, and measures nothing more. The sweep is interrupted then.
 	EndOnly bool
@@ -34,6 +38,7 @@ func Resume(ctx context.Context, deps Deps, sweepID string, o ResumeOptions) (*S
 	if err != nil {
 		return nil, fmt.Errorf("resume %s: %w", sweepID, err)
 	}
+	deps.Wait = cmp.Or(o.Wait, deps.Wait)
 	x, err := newExecution(deps, plan, view.Sweep.ID)
 	if err != nil {
 		return nil, err
@@ -151,6 +156,9 @@ func (a *attempt) reopen(ctx context.Context, active []record.Run, o ResumeOptio
 	var run *record.Run
 	if len(active) > 0 {
 		run = &active[0]
+	}
+	if err := a.x.patiently(ctx, func() error { return a.takeInside(ctx) }); err != nil {
+		return leftOpen(ctx, err)
 	}
 	goOn, why, err := a.canGoOn(ctx, run)
 	if err != nil {

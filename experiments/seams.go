@@ -59,7 +59,11 @@ type Host struct {
 	Bench   Bench
 	Prober  Prober
 	Foreign Foreign // nil: this host has none that could be dealt with
-	Close   func() error
+	// Containers are those on the host; nil: none can be entered. Leave goes back to
+	// the host around the container that this one is; nil: it is none.
+	Containers Containers
+	Leave      func() *Host
+	Close      func() error
 }
 
 // Leases keep two controllers from one port or GPU, see package server.

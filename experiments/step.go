@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"specrun/experiments/record"
+	"specrun/remote"
 )
 
 // Found is what a step's Look saw.
@@ -114,6 +115,11 @@ func (a *attempt) undoOne(ctx context.Context, s Step) error {
 		evidence, err = s.Undo(ctx)
 		return err
 	})
+	var gone *remote.ContainerError
+	if errors.As(err, &gone) && gone.Gone() {
+		// What was to be ended ended with its container.
+		evidence, err = map[string]string{"gone": gone.Error()}, nil
+	}
 	if err != nil {
 		a.progress(name, PhaseFailed, err.Error())
 		return errors.Join(fmt.Errorf("%s: %w", name, err), recordErr)

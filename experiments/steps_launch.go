@@ -53,13 +53,18 @@ func (a *attempt) launchSteps() []Step {
 	if a.best != nil {
 		patch.Look = a.lookBestPatch
 	}
-	return []Step{
+	var own []Step
+	if a.cfg.Launch.Image != "" {
+		patch.Look = a.lookFreshPatch
+		own = []Step{a.containerStep()}
+	}
+	return append(own, []Step{
 		{Name: stepLease, Look: a.lookLease, Do: a.doLease, Undo: a.undoLease, UndoName: "release"},
 		patch,
 		{Name: stepStart, Look: a.lookStart, Do: a.doStart, Change: func() record.Change { return record.Change{Launch: &a.rec} }, Undo: a.undoStart, UndoName: stepStop},
 		{Name: stepReady, Look: a.lookReady, Do: a.doReady},
 		{Name: stepCheck, Look: a.lookCheck, Do: a.doCheck},
-	}
+	}...)
 }
 
 func (a *attempt) where() Where { return a.cfg.where() }
@@ -170,9 +175,11 @@ func (a *attempt) doStart(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := a.x.host.Server.Start(ctx, server.Launch{ID: a.rec.ID, About: about, Argv: a.argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
+	launch := server.Launch{ID: a.rec.ID, About: about, Argv: a.argv, Python: a.cfg.Python, HostEnv: a.cfg.HostEnv,
 		EnvFile: a.cfg.EnvFile, Env: env, LoginEnv: a.cfg.LoginEnv, Cwd: a.cfg.Cwd, Port: a.leases.Port, GPUs: gpus,
-		Grace: time.Duration(a.x.plan.StopGrace)})
+		Grace: time.Duration(a.x.plan.StopGrace)}
+	a.cfg.Launch.launcher(&launch)
+	id, err := a.x.host.Server.Start(ctx, launch)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +230,14 @@ func (a *attempt) doReady(ctx context.Context) (any, error) {
 	}
 	a.probed = probing.wait()
 	a.ready, a.readiness = ready, readiness
+	if a.cfg.Launch.Via == LaunchCommand { // which may have left another process to be the server
+		if a.state, err = a.x.host.Server.Look(ctx, a.rec.ID); err != nil {
+			return nil, err
+		}
+		if err := a.noteIdentity(a.state.Identity); err != nil {
+			return nil, err
+		}
+	}
 	if a.mark, err = a.readMark(ctx, ready.LogFile); err != nil && hostLost(err) {
 		return nil, err
 	} // else it cannot be read, which whoever reads it says

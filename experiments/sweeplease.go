@@ -89,7 +89,7 @@ func (x *execution) wanted(key string, cell int) []PatchRef {
 func (h *held) readShares(ctx context.Context) error {
 	x := h.x
 	h.shares = map[string]*share{}
-	if x.plan.attaches() {
+	if x.plan.attaches() || x.plan.disposable() {
 		return nil
 	}
 	for _, cell := range x.wheres() {
