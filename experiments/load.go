@@ -77,9 +77,6 @@ func (d *decoder) after(n *yaml.Node, name string, to *After) error {
 	if err := d.word(&word, string(AfterRestore), string(AfterStop), string(AfterKeep), string(AfterBest))(n, name); err != nil {
 		return err
 	}
-	if word == "best" {
-		return d.fail(n, name, "use restore, stop or keep, and start the best cell with specrun server start", "best is not built yet")
-	}
 	*to = After(word)
 	return nil
 }
