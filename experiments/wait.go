@@ -10,8 +10,8 @@ import (
 	"specrun/deploy/server"
 )
 
-// stepWait is waiting for GPUs, a port or a patch set that others have.
-const stepWait = "wait"
+// StepWait is waiting for GPUs, a port or a patch set that others have.
+const StepWait = "wait"
 
 // waitPoll is the time between two questions whether it is our turn.
 const waitPoll = time.Second
@@ -62,10 +62,10 @@ func (x *execution) waiting(ctx context.Context, a *attempt, try func() error) e
 
 func (x *execution) tellWaiting(a *attempt, phase Phase, text string) {
 	if a != nil {
-		a.progress(stepWait, phase, text)
+		a.progress(StepWait, phase, text)
 		return
 	}
-	x.deps.OnEvent(Progress{SweepID: x.sweepID, Host: x.plan.Host.Name, Step: stepWait, Phase: phase, Message: x.hider().text(text)})
+	x.deps.OnEvent(Progress{SweepID: x.sweepID, Host: x.plan.Host.Name, Step: StepWait, Phase: phase, Message: x.hider().text(text)})
 }
 
 // waitText says what is waited for, and whose it is.

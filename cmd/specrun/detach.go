@@ -66,7 +66,7 @@ func (a *app) detachOne(ctx context.Context, results *store.Store, s hostSweep, 
 		id := a.newID()
 		return id, experiments.Begin(ctx, results, s.plan, id, a.now())
 	}
-	f, err := a.send(ctx, c, results, s.plan, begin, detach.Job{})
+	f, err := a.send(ctx, c, results, s.plan, begin, detach.Job{Wait: s.wait})
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}

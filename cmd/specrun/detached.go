@@ -91,7 +91,7 @@ func (a *app) serveJob(ctx context.Context, dir string, job detach.Job, lookup f
 		v, ok := secrets[name]
 		return v, ok
 	}
-	return experiments.Resume(ctx, deps, job.SweepID, experiments.ResumeOptions{RetryFailed: job.RetryFailed, EndOnly: job.EndOnly})
+	return experiments.Resume(ctx, deps, job.SweepID, experiments.ResumeOptions{RetryFailed: job.RetryFailed, EndOnly: job.EndOnly, Wait: job.Wait})
 }
 
 // said is what report would say of an error.

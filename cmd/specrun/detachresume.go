@@ -66,7 +66,7 @@ func (a *app) resumeDetached(ctx context.Context, results *store.Store, id, host
 		if here {
 			return false, errors.Join(f.release(ctx), d.c.Close())
 		}
-		err = d.again(ctx, detach.Job{RetryFailed: o.RetryFailed})
+		err = d.again(ctx, detach.Job{RetryFailed: o.RetryFailed, Wait: o.Wait})
 	}
 	if err != nil {
 		return true, errors.Join(err, d.c.Close())
@@ -132,7 +132,7 @@ func (a *app) detachStored(ctx context.Context, results *store.Store, id string,
 	if err != nil {
 		return err
 	}
-	f, err := a.send(ctx, c, results, plan, func() (string, error) { return id, nil }, detach.Job{RetryFailed: o.RetryFailed})
+	f, err := a.send(ctx, c, results, plan, func() (string, error) { return id, nil }, detach.Job{RetryFailed: o.RetryFailed, Wait: o.Wait})
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}

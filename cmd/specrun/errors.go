@@ -12,6 +12,7 @@ import (
 	"specrun/experiments"
 	"specrun/experiments/engine"
 	"specrun/experiments/lab"
+	"specrun/experiments/origin"
 	"specrun/experiments/report"
 	"specrun/experiments/store"
 	"specrun/patches"
@@ -230,6 +231,8 @@ var kinds = []struct {
 	{as[*deploy.LockedError](), exitLocked},
 	{as[*deploy.SweepError](), exitLocked},
 	{as[*server.HeldError](), exitLocked},
+	{as[*server.MarkedError](), exitConflict},
+	{as[*experiments.NoGPUError](), exitUsage},
 	{as[*server.NotSavedError](), exitUsage},
 	{as[*experiments.SeveralServersError](), exitUsage},
 	{as[*store.ClaimedError](), exitLocked},
@@ -250,6 +253,9 @@ var kinds = []struct {
 	{as[*configs.FileError](), exitUsage},
 	{as[*engine.UnknownError](), exitUsage},
 	{as[*report.FormatError](), exitUsage},
+	{as[*origin.ScriptError](), exitUsage},
+	{as[*origin.InvalidError](), exitUsage},
+	{as[*server.GoneError](), exitUsage},
 	{as[*experiments.SecretError](), exitUsage},
 	{as[*experiments.ClaimedError](), exitLocked},
 	{as[*experiments.InterruptedError](), exitInterrupted},

@@ -67,7 +67,9 @@ func (a *app) executeAll(ctx context.Context, results *store.Store, sweeps []hos
 		group.Go(func() error {
 			begin := a.now()
 			hosts := func(ctx context.Context, _ string) (*experiments.Host, error) { return a.experimentHost(ctx, s.entry) }
-			summary, err := experiments.Execute(ctx, a.deps(results, hosts, a.newWatch(s.plan, len(sweeps) > 1)), s.plan, nil)
+			deps := a.deps(results, hosts, a.newWatch(s.plan, len(sweeps) > 1))
+			deps.Wait = s.wait
+			summary, err := experiments.Execute(ctx, deps, s.plan, nil)
 			printing.Lock()
 			defer printing.Unlock()
 			errs[i] = a.conclude(ctx, results, summary, err, a.now().Sub(begin), s.next())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ func newLockCommand(a *app) *cobra.Command {
 		Use:   "lock",
 		Short: "Look at and release the locks and leases on a host",
 		Long: `Look at the locks that specrun's scripts hold on a host while they change files,
-and at the leases of servers on ports and GPUs.
+and at the leases of servers on ports and GPUs, and the queue for them.
 
 A lock belongs to a script on the host; when that is dead the next command takes
 the lock by itself, so release is needed only when nobody can tell, such as for
@@ -29,18 +30,24 @@ leaves those alone (specrun server stop ends a server and its leases).`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	var force bool
+	release := &cobra.Command{
+		Use: "release", Short: "Release locks whose script is not running, and leases of dead launches", Args: noArgs,
+		Long: `Release locks whose script is not running, and leases of launches whose server is
+dead. Without a terminal it wants --yes, since a lock may be another machine's.
+
+A host on which a stop could not be proved is marked, and starts nothing until
+specrun server stop has proved it; --force takes the mark away without a proof.` + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
+		Example: "  specrun lock release --host kimi-8gpu --yes",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockRelease(c.Context(), force) },
+	}
+	release.Flags().BoolVar(&force, "force", false, "also take away the marks of stops that were not proved")
 	c.AddCommand(&cobra.Command{
 		Use: "status", Short: "List the locks, and the leases of servers", Args: noArgs,
 		Long:    "List the locks, and the leases of servers. Nothing is changed." + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable),
 		Example: "  specrun lock status --host kimi-8gpu",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockStatus(c.Context()) },
-	}, &cobra.Command{
-		Use: "release", Short: "Release locks whose script is not running, and leases of dead launches", Args: noArgs,
-		Long: `Release locks whose script is not running, and leases of launches whose server is
-dead. Without a terminal it wants --yes, since a lock may be another machine's.` + exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
-		Example: "  specrun lock release --host kimi-8gpu --yes",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runLockRelease(c.Context()) },
-	})
+	}, release)
 	return c
 }
 
@@ -55,10 +62,15 @@ func (a *app) runLockStatus(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		marks, err := server.Marks(ctx, c, c.entry.StateDir)
+		if err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		a.printLocks(c.Name(), locks)
 		a.printLeases(c.Name(), leases)
+		a.printMarks(c.Name(), marks)
 		return nil
 	})
 }
@@ -97,15 +109,21 @@ func (a *app) printLeases(host string, leases []server.Lease) {
 				Launch     string     `json:"launch,omitempty"`
 				Controller string     `json:"controller,omitempty"`
 				What       string     `json:"what,omitempty"`
+				Set        string     `json:"set,omitempty"`     // of a lease on a patch set, in words
+				Wants      []string   `json:"wants,omitempty"`   // of a place in the queue, in order of arrival
 				Expires    *time.Time `json:"expires,omitempty"` // host's clock
-			}{host, l.Name, leaseState(l), l.Owner.Launch, l.Owner.Controller, l.Owner.What, expiry(l)})
+			}{host, l.Name, leaseState(l), l.Owner.Launch, l.Owner.Controller, l.Owner.What, l.Set, l.Wants, expiry(l)})
 			continue
 		}
 		expires := "-"
 		if at := expiry(l); at != nil {
 			expires = at.Local().Format(time.DateTime)
 		}
-		rows = append(rows, []string{host, leaseState(l), l.Name, l.Owner.Launch, expires, l.Owner.What, l.Owner.Controller})
+		name := l.Name
+		if l.Queued() {
+			name += " for " + strings.Join(l.Wants, ", ")
+		}
+		rows = append(rows, []string{host, leaseState(l), name, l.Owner.Launch, expires, l.Owner.What, l.Owner.Controller})
 	}
 	if len(rows) > 0 {
 		a.table([]string{"HOST", "STATE", "LEASE", "LAUNCH", "EXPIRES", "FOR", "CONTROLLER"}, rows)
@@ -114,9 +132,30 @@ func (a *app) printLeases(host string, leases []server.Lease) {
 	}
 }
 
+// printMarks shows the stops on a host that could not be proved.
+func (a *app) printMarks(host string, marks []server.Mark) {
+	for _, m := range marks {
+		if a.flags.json {
+			a.line("mark", struct {
+				Host   string    `json:"host"`
+				Launch string    `json:"launch"`
+				When   time.Time `json:"when"` // host's clock
+				Left   string    `json:"left"`
+			}{host, m.Launch, m.When.UTC(), m.Why()})
+			continue
+		}
+		e := &server.MarkedError{Host: host, Marks: []server.Mark{m}}
+		a.printf("%s\nhint: %s\n", e, e.Hint())
+	}
+}
+
 // leaseState says why a lease holds, or that it does not.
 func leaseState(l server.Lease) string {
 	switch {
+	case l.Queued() && l.Expired:
+		return "gone"
+	case l.Queued():
+		return "in the queue"
 	case l.Alive:
 		return "server lives"
 	case l.Expired:
@@ -132,7 +171,7 @@ func expiry(l server.Lease) *time.Time {
 	return &l.Expires
 }
 
-func (a *app) runLockRelease(ctx context.Context) error {
+func (a *app) runLockRelease(ctx context.Context, force bool) error {
 	if err := a.confirm("locks of other users or machines may be released"); err != nil {
 		return err
 	}
@@ -158,12 +197,19 @@ func (a *app) runLockRelease(ctx context.Context) error {
 			mu.Unlock()
 		}
 		released, err := experiments.ReleaseDeadLeases(ctx, c, c.entry.StateDir)
+		var cleared []server.Mark
+		if force && err == nil {
+			cleared, err = server.ClearMarks(ctx, c, c.entry.StateDir)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		for _, l := range released {
 			a.printf("%s: released the lease on %s of launch %s\n", c.Name(), l.Name, l.Owner.Launch)
 		}
-		if err = errors.Join(append(failed, err)...); err == nil && freed+len(released) == 0 {
+		for _, m := range cleared {
+			a.printf("%s: took the mark of launch %s away; left was: %s\n", c.Name(), m.Launch, m.Why())
+		}
+		if err = errors.Join(append(failed, err)...); err == nil && freed+len(released)+len(cleared) == 0 {
 			a.printf("%s: nothing to release\n", c.Name())
 		}
 		return err

@@ -32,6 +32,7 @@ VERDICTS
 	}
 	c.Flags().StringVarP(&f.specFile, "file", "f", "", specUsage)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each launch, change nothing")
+	c.Flags().DurationVar(&f.wait, "wait", 0, waitUsage)
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "`N` pairs of launches (default 3)")
 	f.registerDetach(c)
 	return c

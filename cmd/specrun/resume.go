@@ -35,6 +35,7 @@ goes on from here then, --detach lets a sweep that ran from here go on there.` +
 	c.Flags().BoolVar(&detached, "detach", false, detachUsage)
 	c.Flags().BoolVar(&here, "here", false, "go on from here with a sweep whose process on the host is gone")
 	c.MarkFlagsMutuallyExclusive("detach", "here")
+	c.Flags().DurationVar(&o.Wait, "wait", 0, waitUsage)
 	c.Flags().BoolVar(&o.RetryFailed, "retry-failed", false, "measure failed runs again; the old ones are kept as superseded")
 	return c
 }

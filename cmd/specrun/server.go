@@ -17,6 +17,7 @@ import (
 type serverFlags struct {
 	specFile string
 	dryRun   bool
+	wait     time.Duration
 	take     bool // restart: also another specrun's
 }
 
@@ -38,6 +39,7 @@ one that stop --pid names.`,
 func (f *serverFlags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.specFile, "file", "f", "", specUsage)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the command, change nothing")
+	c.Flags().DurationVar(&f.wait, "wait", 0, waitUsage)
 }
 
 func newServerStartCommand(a *app) *cobra.Command {
@@ -100,7 +102,7 @@ before anything is stopped.` +
 // runServerStart starts a server on each host, several at a time. before is done
 // on each first, once all plans are made.
 func (a *app) runServerStart(ctx context.Context, f serverFlags, args []string, before func(context.Context, hostSweep) error) error {
-	sweeps, _, err := a.planAll(ctx, sweepFlags{specFile: f.specFile, single: true, unmeasured: true, rounds: 1, repeats: 1}, args)
+	sweeps, _, err := a.planAll(ctx, sweepFlags{specFile: f.specFile, wait: f.wait, single: true, unmeasured: true, rounds: 1, repeats: 1}, args)
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,9 @@ func (a *app) runServerStart(ctx context.Context, f serverFlags, args []string, 
 func (a *app) startServer(ctx context.Context, s hostSweep, several bool) error {
 	hosts := func(ctx context.Context, _ string) (*experiments.Host, error) { return a.experimentHost(ctx, s.entry) }
 	seen := a.newWatch(s.plan, several)
-	started, err := experiments.StartServer(ctx, a.deps(nil, hosts, seen), s.plan)
+	deps := a.deps(nil, hosts, seen)
+	deps.Wait = s.wait
+	started, err := experiments.StartServer(ctx, deps, s.plan)
 	if err != nil {
 		return err
 	}

@@ -97,9 +97,22 @@ func firstArg(args []string) string {
 	return args[0]
 }
 
+// unproved is a launch whose stop could not be proved, so that the host is marked;
+// nil when there is none. None of them runs for all that is known.
+func unproved(ctx context.Context, c *connection) (*experiments.RunningServer, error) {
+	marks, err := server.Marks(ctx, c, c.entry.StateDir)
+	if err != nil || len(marks) == 0 {
+		return nil, err
+	}
+	return &experiments.RunningServer{Launch: marks[0].Launch}, nil
+}
+
 // stopOn stops one server; nil when none runs and none was named.
 func (a *app) stopOn(ctx context.Context, c *connection, id string, f stopFlags) (*experiments.RunningServer, error) {
 	s, err := pickServer(ctx, c, id)
+	if err == nil && s == nil {
+		s, err = unproved(ctx, c)
+	}
 	if err != nil || s == nil {
 		return nil, err
 	}

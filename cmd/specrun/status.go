@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"specrun/deploy"
+	"specrun/deploy/server"
 	"specrun/experiments"
 	"specrun/patches"
 )
@@ -56,10 +57,15 @@ func (a *app) runStatus(ctx context.Context, specFile string, exitWithCode bool)
 		if err != nil {
 			return err
 		}
+		marks, err := server.Marks(ctx, c, c.entry.StateDir)
+		if err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		clean = clean && report.Clean()
 		a.printStatus(c.Name(), report, packagesOf(library))
+		a.printMarks(c.Name(), marks)
 		return nil
 	})
 	if err == nil && exitWithCode && !clean {

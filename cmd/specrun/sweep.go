@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,8 @@ type sweepFlags struct {
 	single     bool   // specrun run
 	probe      string // specrun probe: the patch
 	detach     bool   // the host goes on with it
-	unmeasured bool   // specrun server: nothing is run, so no time is estimated
+	wait       time.Duration
+	unmeasured bool // specrun server: nothing is run, so no time is estimated
 }
 
 func (f *sweepFlags) register(c *cobra.Command) {
@@ -35,12 +37,16 @@ func (f *sweepFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and the command of each cell, change nothing")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "`N` launches per cell (default: the spec's)")
 	c.Flags().IntVar(&f.repeats, "repeats", 0, "`N` runs within one launch (default: the spec's)")
+	c.Flags().DurationVar(&f.wait, "wait", 0, waitUsage)
 	f.registerDetach(c)
 }
 
 func (f *sweepFlags) registerDetach(c *cobra.Command) {
 	c.Flags().BoolVar(&f.detach, "detach", false, detachUsage)
 }
+
+// waitUsage says what --wait does.
+const waitUsage = "wait up to `DURATION`, such as 2h, for GPUs, port and patch set that others have (default: exit 6 at once)"
 
 func newSweepCommand(a *app) *cobra.Command {
 	var f sweepFlags
@@ -98,7 +104,8 @@ func newRunCommand(a *app) *cobra.Command {
 type hostSweep struct {
 	entry   configs.Host
 	plan    *experiments.Plan
-	patched bool // the host's files have patches already, and get them back at the end
+	wait    time.Duration // for what others have
+	patched bool          // the host's files have patches already, and get them back at the end
 }
 
 func (a *app) runSweep(ctx context.Context, f sweepFlags, args []string) error {
@@ -150,7 +157,7 @@ func (a *app) planAll(ctx context.Context, f sweepFlags, args []string) (sweeps 
 		if err != nil {
 			return nil, "", err
 		}
-		sweeps = append(sweeps, hostSweep{e, plan, patched})
+		sweeps = append(sweeps, hostSweep{entry: e, plan: plan, wait: f.wait, patched: patched})
 	}
 	return sweeps, specPath, nil
 }

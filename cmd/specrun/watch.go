@@ -69,6 +69,9 @@ func (w *watch) show(p experiments.Progress) {
 	if p.Launch == 0 {
 		head = p.Host
 	}
+	if p.Step == experiments.StepWait && p.Phase == experiments.PhaseBegin { // what is waited for is another now
+		a.note("%s: %s", head, p.Message)
+	}
 	switch p.Phase {
 	case experiments.PhaseResult:
 		a.note("%s, round %d: %s", head, p.Round+1, resultText(p.Result))

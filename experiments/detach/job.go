@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"specrun/patches"
 )
@@ -26,14 +27,16 @@ const jobSchema = 1
 // Job is what a process on a host does. The plan is in the results that lie
 // beside it.
 type Job struct {
-	Schema      int     `json:"schema"` // 1
-	SweepID     string  `json:"sweep"`
-	Version     string  `json:"version"` // of the specrun that made it; another one refuses it
-	From        string  `json:"from"`    // who made it, for people
-	Store       string  `json:"store"`   // what the results are for; no blanks
-	RetryFailed bool    `json:"retry_failed,omitempty"`
-	EndOnly     bool    `json:"end_only,omitempty"` // end what is open, measure nothing
-	Patches     []Patch `json:"patches,omitempty"`
+	Schema      int    `json:"schema"` // 1
+	SweepID     string `json:"sweep"`
+	Version     string `json:"version"` // of the specrun that made it; another one refuses it
+	From        string `json:"from"`    // who made it, for people
+	Store       string `json:"store"`   // what the results are for; no blanks
+	RetryFailed bool   `json:"retry_failed,omitempty"`
+	EndOnly     bool   `json:"end_only,omitempty"` // end what is open, measure nothing
+	// Wait is how long it may wait for what others have on the host.
+	Wait    time.Duration `json:"wait_ns,omitempty"`
+	Patches []Patch       `json:"patches,omitempty"`
 }
 
 // Patch is a patch that the plan names, whole.
