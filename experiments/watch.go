@@ -107,7 +107,17 @@ func (w Watcher) Watch(ctx context.Context, t WatchTarget) (*WatchEnd, error) {
 	v := &view{w: w, h: h}
 	defer func() { v.h.Close() }() // nothing was changed over it
 	for {
-		if err := v.find(ctx, t); err != nil {
+		err := v.find(ctx, t)
+		if nothing := (*NothingToWatchError)(nil); errors.As(err, &nothing) && t == (WatchTarget{}) {
+			// A sweep has no server between two launches.
+			if t.Launch, err = v.launchOfSweep(ctx, err); err == nil && t.Launch != "" {
+				err = v.find(ctx, t)
+			}
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 		end, err := v.follow(ctx)
@@ -518,6 +528,26 @@ func (v *view) nextLaunch(ctx context.Context) (string, error) {
 		case <-time.After(v.w.Every):
 		}
 	}
+}
+
+// launchOfSweep waits for a server of the sweep that is at work on the host;
+// nothing, when there is none.
+func (v *view) launchOfSweep(ctx context.Context, nothing error) (string, error) {
+	leases, err := server.Leases(ctx, v.h, v.w.StateDir)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range leases {
+		if !strings.HasPrefix(l.Name, "patches-") || l.Expired || ControllerGone(l.Owner.Controller) {
+			continue
+		}
+		v.now.Sweep = l.Owner.Launch
+		v.w.OnNote(fmt.Sprintf("%s: %s is between two launches", v.h.Name(), firstOf(l.Owner.What, "sweep "+v.now.Sweep)))
+		if launch, err := v.nextLaunch(ctx); err != nil || launch != "" {
+			return launch, err
+		}
+	}
+	return "", nothing
 }
 
 // sweepWorks says that a sweep holds a lease on the host, and that its controller
