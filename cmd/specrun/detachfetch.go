@@ -54,8 +54,12 @@ func (a *app) fetchHost(ctx context.Context, c *connection, results *store.Store
 	if err != nil {
 		return nil, err
 	}
+	return a.fetchSome(ctx, c, results, all)
+}
+
+func (a *app) fetchSome(ctx context.Context, c *connection, results *store.Store, some []detach.Listed) (found []detach.Listed, err error) {
 	var failed []error
-	for _, l := range all {
+	for _, l := range some {
 		if l.State == detach.Absent || l.State == detach.Begun {
 			continue
 		}
@@ -148,11 +152,15 @@ func (a *app) watchDetached(ctx context.Context, e configs.Host) (done bool, err
 		return false, err
 	}
 	defer func() { err = errors.Join(err, results.Close()) }()
-	found, err := a.fetchHost(ctx, c, results)
-	if err != nil {
+	// Those that go on are fetched while they are followed.
+	goOn := func(l detach.Listed) bool {
+		_, unknown := results.SweepID(ctx, l.SweepID)
+		return l.State == detach.Running && unknown == nil
+	}
+	if _, err := a.fetchSome(ctx, c, results, slices.DeleteFunc(slices.Clone(all), goOn)); err != nil {
 		return false, err
 	}
-	found = slices.DeleteFunc(found, func(l detach.Listed) bool { return l.State != detach.Running })
+	found := slices.DeleteFunc(all, func(l detach.Listed) bool { return l.State != detach.Running })
 	errs := make([]error, len(found))
 	var printing sync.Mutex
 	var group errgroup.Group
@@ -178,7 +186,7 @@ func (a *app) followListed(ctx context.Context, results *store.Store, e configs.
 		return err
 	}
 	f := a.newFollower(results, e, plan, l.SweepID, l.Dir)
-	f.several, f.printing, f.fetched = several, printing, a.now()
+	f.several, f.printing = several, printing
 	a.note("following sweep %s on %s; Ctrl-C ends only the following", l.SweepID, e.Name)
 	return f.follow(ctx, c)
 }
