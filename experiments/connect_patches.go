@@ -47,6 +47,9 @@ func (p *remotePatcher) unchanged(ctx context.Context, s PatchState) (bool, erro
 
 // Current implements Patcher.
 func (p *remotePatcher) Current(ctx context.Context, w Where) (PatchState, error) {
+	if w.Python == "" { // a server without Python has no files to patch
+		return PatchState{Patches: []PatchRef{}}, nil
+	}
 	if seen, ok := p.seen[w.key()]; ok {
 		same, err := p.unchanged(ctx, seen)
 		if err != nil {
@@ -70,7 +73,10 @@ func (p *remotePatcher) read(ctx context.Context, w Where) (PatchState, error) {
 	if err != nil {
 		return PatchState{}, err
 	}
-	s := PatchState{Patches: []PatchRef{}, Open: len(r.Open) > 0, looked: []string{}}
+	s := PatchState{Patches: []PatchRef{}, Open: len(r.Open) > 0, looked: []string{}, Engines: map[string]string{}}
+	for name, e := range r.Engines {
+		s.Engines[name] = e.Version
+	}
 	for _, known := range lib {
 		s.looked = append(s.looked, known.SHA256())
 	}
@@ -108,6 +114,9 @@ func (p *remotePatcher) read(ctx context.Context, w Where) (PatchState, error) {
 
 // Recover implements Patcher.
 func (p *remotePatcher) Recover(ctx context.Context, w Where) error {
+	if w.Python == "" {
+		return nil
+	}
 	_, err := deploy.Recover(ctx, p.h, p.where(w), deploy.RecoverOptions{})
 	return err
 }
@@ -115,6 +124,9 @@ func (p *remotePatcher) Recover(ctx context.Context, w Where) error {
 // Ensure implements Patcher. A patch is taken from the library when that has
 // the very content, else from the host, which keeps every patch it ever had.
 func (p *remotePatcher) Ensure(ctx context.Context, w Where, set []PatchRef) (PatchState, error) {
+	if w.Python == "" && len(set) == 0 {
+		return p.Current(ctx, w)
+	}
 	var exact []*patches.Patch
 	for _, ref := range set {
 		found, err := p.patch(ctx, ref)

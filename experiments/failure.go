@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"specrun/deploy/server"
+	"specrun/experiments/metrics"
 	"specrun/experiments/record"
 	"specrun/remote"
 )
@@ -161,7 +162,7 @@ func classOf(step string, err error) record.Class {
 	case errors.As(err, &gpu):
 		return record.ClassGPUBusy
 	case errors.As(err, &crash):
-		return record.Class(crash.Crash.Kind)
+		return crashClass(crash.Crash, false)
 	case errors.As(err, &exited) && exited.Kind() != "":
 		return record.Class(exited.Kind())
 	case errors.As(err, &exited):
@@ -176,4 +177,20 @@ func classOf(step string, err error) record.Class {
 		return record.ClassPatch
 	}
 	return record.ClassInternal
+}
+
+// crashClass is that of a crash in a server's log. Where GPU memory ran out it is
+// told apart by what the server did: the advice is another each time. ready says
+// that it had begun to serve.
+func crashClass(c server.Crash, ready bool) record.Class {
+	switch {
+	case c.OOM == "":
+	case ready || c.OOM == metrics.PhaseRunning:
+		return record.ClassOOMRunning
+	case c.OOM == metrics.PhaseCapture:
+		return record.ClassOOMCapture
+	case c.OOM == metrics.PhaseLoading, c.OOM == metrics.PhaseKVPool:
+		return record.ClassOOMLoading
+	}
+	return record.Class(c.Kind)
 }

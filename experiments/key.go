@@ -31,7 +31,7 @@ func cellKey(c Cell, engineVersion string) (string, error) {
 		Launch   LaunchConfig      `json:"launch,omitzero"`
 		Attach   *AttachConfig     `json:"attach,omitempty"`
 		Command  []string          `json:"command,omitempty"`
-	}{c.argv, c.Server.Prefix, c.Server.Python, c.Server.HostEnv, c.Server.Env, sortedKeys(c.Server.Secrets), c.Server.EnvFile,
+	}{c.argv, c.Server.Prefix, c.Server.Python, withoutVars(c.Server.HostEnv, c.unused), withoutVars(c.Server.Env, c.unused), sortedKeys(c.Server.Secrets), c.Server.EnvFile,
 		c.Server.LoginEnv, c.Server.GPUs, hashes, c.Bench, engineVersion, c.Server.Launch, c.Server.Attach, c.Server.Command})
 	if err != nil {
 		return "", fmt.Errorf("cell key: %w", err)

@@ -190,7 +190,7 @@ func (w *serverWatch) suspect() *server.Crash {
 }
 
 func (w *serverWatch) crashed(c server.Crash, symptom string) *failure {
-	return &failure{class: record.Class(c.Kind), ends: true, err: &diedError{
+	return &failure{class: crashClass(c, true), ends: true, err: &diedError{
 		fmt.Sprintf("%s: %s: %s; the process %d still lives", w.a.x.host.Name, symptom, c.Evidence, w.a.state.Identity.PID), c.Advice}}
 }
 
@@ -247,7 +247,7 @@ func (a *attempt) alive(ctx context.Context) error {
 		return err
 	}
 	if c != nil {
-		f.class = record.Class(c.Kind)
+		f.class = crashClass(*c, true)
 		f.err = &diedError{f.err.Error() + ": " + c.Evidence, c.Advice}
 	}
 	a.death = f

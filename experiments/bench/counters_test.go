@@ -42,8 +42,11 @@ vllm:request_success_total{engine="0",finished_reason="length"} 4.0
 vllm:request_generation_tokens_sum{engine="0"} 99.0
 vllm:spec_decode_num_drafts_total{engine="0"} 10.0
 vllm:spec_decode_num_accepted_tokens_total{engine="0"} 13.0
+vllm:spec_decode_num_accepted_tokens_created{engine="0"} 1.7e+09
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 9.0
-`, map[string]float64{"generation_tokens": 1000650, "requests": 7, "spec_verify_calls": 10, "spec_accepted_tokens": 13}},
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="x"} 9.0
+vllm:spec_decode_num_accepted_tokens_per_pos_created{engine="0",position="0"} 1.7e+09
+`, map[string]float64{"generation_tokens": 1000650, "requests": 7, "spec_verify_calls": 10, "spec_accepted_tokens": 13, "spec_accepted_pos_0": 9}},
 		"labels of all kinds": {`sglang:generation_tokens_total 1
 sglang:generation_tokens_total{} 2
 sglang:generation_tokens_total{model_name="a \"quoted\" } name\\",x="{"} 4 1395066363000

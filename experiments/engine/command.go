@@ -56,7 +56,7 @@ func (command) Canonical(flags []Flag) []Flag {
 func (command) WithoutSpeculation() string { return "" }
 
 // CrashIn implements Engine.
-func (command) CrashIn(tail []byte) *server.Crash { return crashAdvice(nil).in(tail) }
+func (command) CrashIn(tail []byte) *server.Crash { return explainer{}.in(tail) }
 
 // EffectiveConfig implements Engine: there is nothing to ask.
 func (command) EffectiveConfig(context.Context, *http.Client, string, StartLog) (map[string]string, error) {

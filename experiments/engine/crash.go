@@ -1,19 +1,32 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
 	"strings"
 
 	"specrun/deploy/server"
 	"specrun/experiments/metrics"
 )
 
-// crashAdvice is what usually helps with one engine, by crash kind, or by kind
-// and phase joined with a slash.
+// crashAdvice is what usually helps, by crash kind, or by kind and phase joined
+// with a slash.
 type crashAdvice map[string]string
+
+// explainer knows one engine's advice.
+type explainer struct {
+	advice crashAdvice
+	flags  []string // that it has, when it does not print them itself
+}
 
 // commonAdvice holds for every engine.
 var commonAdvice = crashAdvice{
 	"cuda_oom":            "give it less to hold: a smaller model, context or batch, or more GPUs",
+	"cuda_oom/loading":    "the weights do not fit beside what is there: use more GPUs or a quantised model, or see who else holds memory on these GPUs",
+	"cuda_oom/kv_pool":    "weights leave no room for a KV cache: use more GPUs, a shorter context or a smaller model",
+	"cuda_oom/capture":    "capture fewer and smaller batches, or reserve less memory for the KV cache",
+	"cuda_oom/running":    "run fewer requests at once, or reserve less memory for the KV cache, so that more is left for activations",
 	"cuda_graph_capture":  "give it less to capture, or turn CUDA graphs off to see the cause",
 	"cuda_error":          "run it once with CUDA_LAUNCH_BLOCKING=1 in server.env to see which call fails",
 	"nccl_error":          "compare NCCL_* with a start that worked, and run it with NCCL_DEBUG=INFO in server.env",
@@ -28,8 +41,9 @@ var commonAdvice = crashAdvice{
 	"gpu_driver":          "the driver does not work on this host: try nvidia-smi there",
 }
 
-// crash is what a log said, with this engine's advice; nil of nil.
-func (a crashAdvice) crash(c *metrics.Crash) *server.Crash {
+// crash is what a log said, with this engine's advice; nil of nil. listed is what
+// the log has of the engine's flags.
+func (x explainer) crash(c *metrics.Crash, listed *usage) *server.Crash {
 	if c == nil {
 		return nil
 	}
@@ -37,13 +51,42 @@ func (a crashAdvice) crash(c *metrics.Crash) *server.Crash {
 	if c.Message != "" && !strings.Contains(evidence, c.Message) { // the head of a traceback does not say what happened
 		evidence += " " + c.Message
 	}
-	return &server.Crash{Kind: c.Kind, Evidence: evidence, Advice: a.of(c)}
+	out := &server.Crash{Kind: c.Kind, Evidence: evidence, Port: c.Port}
+	if c.Kind == kindOOM || c.Kind == kindCapture && c.Cause == kindOOM {
+		out.OOM = cmp.Or(c.Phase, "unknown")
+	}
+	out.Advice = x.of(out, listed)
+	if c.InFile != "" && c.Kind == kindImport {
+		out.Advice = fmt.Sprintf("%s line %d: %s", c.InFile, c.InLine, out.Advice)
+	}
+	return out
 }
 
+// Kinds that are told apart further.
+const (
+	kindOOM     = "cuda_oom"
+	kindCapture = "cuda_graph_capture"
+	kindImport  = "import_error"
+	kindFlags   = "engine_start_failed"
+)
+
 // of looks for the most special advice there is.
-func (a crashAdvice) of(c *metrics.Crash) string {
-	for _, key := range []string{c.Kind + "/" + c.Cause, c.Kind} {
-		for _, table := range []crashAdvice{a, commonAdvice} {
+func (x explainer) of(c *server.Crash, listed *usage) string {
+	if c.Kind == kindFlags {
+		known := x.flags
+		if listed.enough() {
+			known = listed.flags
+		}
+		if text := unknownFlag(c.Evidence, known); text != "" {
+			return text
+		}
+	}
+	keys := []string{c.Kind}
+	if c.OOM != "" {
+		keys = []string{kindOOM + "/" + c.OOM, c.Kind}
+	}
+	for _, key := range keys {
+		for _, table := range []crashAdvice{x.advice, commonAdvice} {
 			if text := table[key]; text != "" {
 				return text
 			}
@@ -54,9 +97,13 @@ func (a crashAdvice) of(c *metrics.Crash) string {
 
 // in finds in the end of a log why its server died; nil when it does not say.
 // The first line may be cut.
-func (a crashAdvice) in(tail []byte) *server.Crash {
+func (x explainer) in(tail []byte) *server.Crash {
 	f := metrics.NewFollower()
 	f.Write(tail)
 	f.Close()
-	return a.crash(f.Crash())
+	var listed usage
+	for line := range bytes.Lines(tail) {
+		listed.read(string(line))
+	}
+	return x.crash(f.Crash(), &listed)
 }

@@ -21,7 +21,7 @@ func (sglang) Name() string { return "sglang" }
 func (sglang) Readiness(Server) server.Readiness { return &sglangReadiness{newStartLog(sglangText)} }
 
 // CrashIn implements Engine.
-func (sglang) CrashIn(tail []byte) *server.Crash { return sglangAdvice.in(tail) }
+func (sglang) CrashIn(tail []byte) *server.Crash { return sglangExplains.in(tail) }
 
 // Argv is prefix, interpreter, module, flags, --port, args.
 func (sglang) Argv(s Server) ([]string, error) {
@@ -130,14 +130,20 @@ var sglangText = startText{
 	prefix:     regexp.MustCompile(`^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?(?: [A-Z][A-Z_]*\d+)*\] ?`),
 	ready:      regexp.MustCompile(regexp.QuoteMeta(sglangReady)),
 	milestones: sglangMilestones,
-	advice:     sglangAdvice,
+	explain:    sglangExplains,
 }
 
 const sglangReady = "The server is fired up and ready to roll!"
 
+var sglangExplains = explainer{sglangAdvice, sglangFlags}
+
 // sglangAdvice names SGLang's own flags.
 var sglangAdvice = crashAdvice{
 	"cuda_oom":           "lower mem-fraction-static (draft weights, draft KV and graphs come out of what is left), or cuda-graph-max-bs",
+	"cuda_oom/loading":   "the weights of target and draft do not fit: raise tp-size, use a quantised model, or see who else holds memory on these GPUs",
+	"cuda_oom/kv_pool":   "raise mem-fraction-static: weights and draft leave no room for the KV cache within it; where it is high already, raise tp-size",
+	"cuda_oom/capture":   "lower mem-fraction-static, or cuda-graph-max-bs (cuda-graph-max-bs-decode from 0.5.14 on): graphs come out of what is left",
+	"cuda_oom/running":   "lower mem-fraction-static, max-running-requests or chunked-prefill-size: activations come out of what is left",
 	"cuda_graph_capture": "lower mem-fraction-static or cuda-graph-max-bs, or disable CUDA graphs to see the cause",
 	"watchdog":           "a forward pass hung; raise watchdog-timeout only if it is known to be slow",
 }

@@ -23,7 +23,7 @@ type startText struct {
 	prefix     *regexp.Regexp // of a line, taken off before the rest is read; nil: none
 	ready      *regexp.Regexp // nil: nothing is printed
 	milestones []milestone    // in the order in which they are tried
-	advice     crashAdvice
+	explain    explainer
 }
 
 // startLog follows one start. Milestones and the ready marker are the engine's
@@ -31,6 +31,7 @@ type startText struct {
 type startLog struct {
 	text     startText
 	follower *metrics.Follower
+	usage    usage
 	partial  []byte
 	last     string // milestone
 }
@@ -62,7 +63,7 @@ func (r *startLog) Observe(chunk []byte) server.Observation {
 	r.follower.Decode()
 	r.follower.Rows()
 	r.follower.Speculation()
-	seen.Crash = r.text.advice.crash(r.follower.Crash())
+	seen.Crash = r.text.explain.crash(r.follower.Crash(), &r.usage)
 	return seen
 }
 
@@ -71,6 +72,7 @@ func (r *startLog) line(line string, seen *server.Observation) {
 	if r.text.prefix != nil {
 		msg = line[len(r.text.prefix.FindString(line)):]
 	}
+	r.usage.read(line)
 	if r.text.ready != nil && r.text.ready.MatchString(msg) {
 		seen.Ready = true
 		r.milestone("ready marker", seen)
@@ -98,8 +100,10 @@ func (r *startLog) milestone(name string, seen *server.Observation) {
 // Ended implements server.Explainer.
 func (r *startLog) Ended() *server.Crash {
 	r.follower.Close()
-	return r.text.advice.crash(r.follower.Crash())
+	return r.text.explain.crash(r.follower.Crash(), &r.usage)
 }
 
 // Suspect implements server.Suspecter.
-func (r *startLog) Suspect() *server.Crash { return r.text.advice.crash(r.follower.Suspect()) }
+func (r *startLog) Suspect() *server.Crash {
+	return r.text.explain.crash(r.follower.Suspect(), &r.usage)
+}

@@ -23,7 +23,7 @@ func (vllm) Name() string { return "vllm" }
 func (vllm) Readiness(Server) server.Readiness { return &vllmReadiness{newStartLog(vllmText)} }
 
 // CrashIn implements Engine.
-func (vllm) CrashIn(tail []byte) *server.Crash { return vllmAdvice.in(tail) }
+func (vllm) CrashIn(tail []byte) *server.Crash { return vllmExplains.in(tail) }
 
 // vllmModel is the flag whose value stands behind "serve".
 const vllmModel = "model"
@@ -43,7 +43,12 @@ func (vllm) Argv(s Server) ([]string, error) {
 	}
 	argv := slices.Concat(s.Prefix, []string{s.Python, "-m", vllmModule, "serve"})
 	flags := withoutZeroTokens(s.Flags)
-	model, named := find(flags, vllmModel)
+	model, named := "", false
+	for _, f := range flags {
+		if f.Name == vllmModel && f.Kind == Value && len(f.Values) == 1 {
+			model, named = f.Values[0], true
+		}
+	}
 	switch {
 	case named && strings.HasPrefix(model, "-"):
 		return nil, fmt.Errorf("vllm: %q is no model", model)
@@ -186,12 +191,18 @@ var vllmText = startText{
 	ready:  regexp.MustCompile(`^(?:INFO:\s+)?(?:Starting vLLM (?:API )?server(?: \d+)? on |Application startup complete|Uvicorn running on )`),
 
 	milestones: vllmMilestones,
-	advice:     vllmAdvice,
+	explain:    vllmExplains,
 }
+
+var vllmExplains = explainer{vllmAdvice, vllmFlags}
 
 // vllmAdvice names vLLM's own flags.
 var vllmAdvice = crashAdvice{
 	"cuda_oom":           "lower gpu-memory-utilization, max-model-len or max-num-seqs",
+	"cuda_oom/loading":   "the weights do not fit: raise tensor-parallel-size, use a quantised model, or see who else holds memory on these GPUs",
+	"cuda_oom/kv_pool":   "raise gpu-memory-utilization, or lower max-model-len, max-num-batched-tokens or max-num-seqs: nothing is left for the KV cache",
+	"cuda_oom/capture":   "lower gpu-memory-utilization or max-num-seqs (fewer graphs), or set enforce-eager",
+	"cuda_oom/running":   "lower gpu-memory-utilization, max-num-batched-tokens or max-num-seqs: activations come out of what is left",
 	"cuda_graph_capture": "lower max-num-seqs or gpu-memory-utilization, or set enforce-eager to see the cause",
 	"watchdog":           "a forward pass hung; look for the rank that stopped first",
 	"nccl_timeout":       "a rank did not answer; look for the first worker that ended, and run it with NCCL_DEBUG=INFO in server.env",

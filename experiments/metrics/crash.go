@@ -20,6 +20,7 @@ type finding struct {
 	port   int
 	tb     *traceback // the traceback it stands in or heads
 	late   bool       // the log had said before that the process ends
+	phase  string     // of the start, by the lines before it
 }
 
 // crashReader looks for the reason of a process's death.
@@ -36,6 +37,7 @@ type crashReader struct {
 	deadRank string
 	clean    map[int]bool // runs in which a stop was asked for: errors while shutting down are no crash
 	server   bool         // the file is a server's log, not a client's output
+	phases   phases
 }
 
 // maxMarker is how much of a line is looked at for markers.
@@ -56,6 +58,7 @@ func (r *crashReader) read(long *entry, run int) {
 	if !r.clean[run] && containsAny(e.msg, stopWords) {
 		r.clean[run] = true
 	}
+	r.phases.read(e, run)
 	tb := r.follow(e, key)
 	if tb == nil && !containsAny(e.msg, crashWords) {
 		return
@@ -86,7 +89,7 @@ func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *tra
 		r.proof[run] = true
 	}
 	f := finding{rule: ru, kind: ru.kind, force: ru.force, line: e.num, off: e.start, text: e.msg, run: run,
-		ready: r.ready[run], stream: e.stream, rank: e.rank, tb: tb}
+		ready: r.ready[run], stream: e.stream, rank: e.rank, tb: tb, phase: r.phases.of(e.stream, run)}
 	_, f.late = r.ends[run]
 	if ru.force == outcome {
 		if !f.late {
@@ -147,7 +150,10 @@ func firstPort(groups []string, msg string) int {
 // importFault is a syntax or import exception that ends a traceback before the
 // server was ready.
 func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
-	if tb == nil || tb.excLine != e.num || tb.request || r.ready[run] || !reImportErr.MatchString(lastName(tb.exception)) {
+	if tb == nil || tb.excLine != e.num || tb.request || r.ready[run] {
+		return
+	}
+	if !reImportErr.MatchString(lastName(tb.exception)) && !(tb.importing && tb.module) {
 		return
 	}
 	if tb.headFatal {
@@ -157,7 +163,7 @@ func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
 	if rank == "" {
 		rank = tb.rank
 	}
-	r.keep(finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb})
+	r.keep(finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb, phase: r.phases.of(e.stream, run)})
 }
 
 // alive is called for each sign of life: a decode line, a served request.
@@ -240,6 +246,10 @@ func (r *crashReader) verdict(fs []finding, run int) *Crash {
 	if root.ready {
 		c.Stage = "serving"
 	}
+	if c.Kind == kindStart && root.ready && !reFlags.MatchString(root.text) {
+		c.Kind = kindScheduler // it had started
+	}
+	c.Phase = r.phaseOf(root)
 	r.addTraceback(c, root)
 	for _, f := range fs {
 		if f.line != root.line && f.kind != c.Kind && (f.kind == kindCUDAOOM || f.kind == kindCUDA && c.Kind != kindCUDAOOM) && (c.Kind == kindCapture || c.Kind == kindNCCL) {

@@ -52,7 +52,7 @@ func TestCrash(t *testing.T) {
 		"killed after a child was": {args + sigquit + "Killed\n", "killed_sigkill", 3, "startup", nil},
 		"kernel's killer":          {args + "[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:99kB\n", "host_oom", 2, "startup", nil},
 		"disk full":                {args + hit + frame + "OSError: [Errno 28] No space left on device: '/root/.cache/x'\n" + sigquit, "disk_full", 5, "startup", nil},
-		"unknown flag":             {"usage: launch_server.py [-h] --model-path MODEL\nlaunch_server.py: error: unrecognized arguments: --speculative-steps 3\n", "engine_start_failed", 1, "startup", nil},
+		"unknown flag":             {"usage: launch_server.py [-h] --model-path MODEL\nlaunch_server.py: error: unrecognized arguments: --speculative-steps 3\n", "engine_start_failed", 2, "startup", nil},
 		"native crash":             {args + ready + decode + "[2026-01-01 00:02:20] Subprocess sglang::scheduler (pid=77) crashed with exit code -11. Triggering SIGQUIT for cleanup...\n", "scheduler_exception", 4, "serving", nil},
 		"two starts, the first died": {args + hit + frame + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n" + sigquit + args + ready + decode,
 			"cuda_oom", 5, "startup", func(c *metrics.Crash) bool { return c.Run == 1 }},

@@ -51,26 +51,28 @@ func rule(kind, re string, f force) crashRule {
 // crashRules in the order in which they are tried; the first that matches a
 // line names it.
 var crashRules = []crashRule{
-	rule(kindCapture, `Capture .{0,40}cuda graph failed|Capture .{0,40}CUDA graph failed|CUDA graph capture failed`, fatal),
+	rule(kindCapture, `Capture .{0,60}cuda graph failed|Capture .{0,60}CUDA graph failed|CUDA graph capture failed`, fatal),
+	rule(kindCapture, `when stream is capturing|cudaErrorStreamCapture|previous error during capture|stream capture was invalidated`, suspect),
 	rule(kindNCCLTimeout, `Watchdog caught collective operation timeout|collective operation timeout: WorkNCCL|NCCL watchdog thread terminated|Timed out waiting \d+ms for .*(?:send|recv|store)|Some NCCL operations have failed or timed out`, suspect),
 	rule(kindNCCL, `NCCL error in:|NCCL Error \d+:|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError|ncclInvalidUsage|DistBackendError.*NCCL|NCCL WARN .*(?:failed|error)`, suspect),
-	rule(kindWatchdog, `[Ww]atchdog [Tt]imeout \(|scheduler watchdog timeout`, suspect),
-	rule(kindCUDAOOM, `CUDA out of memory\. Tried to allocate|OutOfMemoryError: (?:CUDA|HIP) out of memory|^Not enough memory\. Please try to increase --mem-fraction-static|RuntimeError: Not enough memory|[Oo]ut of memory even after retracting|(?:Prefill|Decode) out of memory\. Try to lower|Cuda failure \d* ?'out of memory'|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|No available memory for the cache blocks|Free memory on device .* is less than desired GPU memory utilization`, suspect),
-	rule(kindHostOOM, `[Oo]ut of memory: Kill(?:ed)? process|oom-kill:|oom_reaper: reaped process|Memory cgroup out of memory|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough memory)|Cannot allocate memory|OOMKilled`, suspect),
+	rule(kindWatchdog, `[Ww]atchdog [Tt]imeout \(|scheduler watchdog timeout|RPC call to \w+ timed out`, suspect),
+	rule(kindCUDAOOM, `CUDA out of memory\. Tried to allocate|OutOfMemoryError: (?:CUDA|HIP) out of memory|^Not enough memory\. Please try to increase --mem-fraction-static|RuntimeError: Not enough memory|[Oo]ut of memory even after retracting|(?:Prefill|Decode) out of memory\. Try to lower|Cuda failure \d* ?'out of memory'|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory|Triton Error \[CUDA\]: out of memory|CUDA out of memory occurred when|CUBLAS_STATUS_ALLOC_FAILED|No available memory for the cache blocks|Free memory on device .* is less than desired GPU memory utilization`, suspect),
+	rule(kindHostOOM, `[Oo]ut of memory: Kill(?:ed)? process|oom-kill:|oom_reaper: reaped process|Memory cgroup out of memory|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough memory)|Cannot allocate memory|OOMKilled|std::bad_alloc`, suspect),
 	rule(kindCUDA, `CUDA error: |device-side assert triggered|an illegal memory access was encountered|cudaErrorIllegalAddress|cudaErrorLaunchFailure|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)|cuDNN error:|HIP error: `, suspect),
 	rule(kindDisk, `No space left on device|\[Errno 28\]|Disk quota exceeded`, suspect),
 	{kind: kindPort, re: regexp.MustCompile(`failed to bind to [^\s]*:(\d+) \(errno: 98`), force: suspect, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`\[Errno 98\](?:[^(]*\('[^']*', (\d+))?`), force: fatal, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`[Pp]ort(?: is)? already in use.*?(\d{2,5})?`), force: suspect, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`[Aa]ddress already in use(?:.*[Pp]ort:? (\d+))?|EADDRINUSE(?:.*[Pp]ort:? (\d+))?`), force: suspect, port: 1},
+	{kind: kindPort, re: regexp.MustCompile(`couldn't bind (?:HTTP server|to) ?(?:server )?socket.*port: ?(\d+)`), force: suspect, port: 1},
 	{kind: kindPort, re: regexp.MustCompile(`[Pp]ort (\d+) is (?:already )?(?:in use|used|occupied)|rpc_port .* is used by a process already| at (\d+) is not available in \d+ seconds`), force: suspect, port: 1},
-	rule(kindDriver, `Failed to initialize NVML|couldn't communicate with the NVIDIA driver|No devices were found|NVRM: Xid|GPU is lost|has fallen off the bus|CUDA driver version is insufficient|no CUDA-capable device is detected|Driver/library version mismatch`, suspect),
+	rule(kindDriver, `Failed to initialize NVML|couldn't communicate with the NVIDIA driver|No devices were found|NVRM: Xid|GPU is lost|has fallen off the bus|CUDA driver version is insufficient|no CUDA-capable device is detected|Driver/library version mismatch|No CUDA GPUs are available|Found no NVIDIA driver|Unexpected error from cudaGetDeviceCount|CUDA unknown error|Error 80[23]: system `, suspect),
 	rule(kindSigkill, `Exit code: -9\b|exited with code 137\b|exit(?:ed with)? ?code:? ?(?:-9|137)\b|exitcode[:=] ?-9\b|code -9\b|^Killed$|line \d+: +\d+ Killed\b|killed by signal 9|signal 9 \(SIGKILL\)|died with <?Signals\.SIGKILL|received SIGKILL`, fatal),
 	rule(kindScheduler, `(?:Scheduler|DataParallelController|DetokenizerManager|TokenizerManager|MultiTokenizerRouter) hit an exception: Traceback`, fatal),
 	rule(kindStart, `EngineCore failed to start|Engine core initialization failed|Engine process failed to start|WorkerProc failed to start|EngineCore encountered a fatal error|EngineCore hit an exception: Traceback|AsyncLLM output_handler failed|EngineDeadError`, fatal),
-	rule(kindStart, `launch_server\.py: error: |^usage: .*launch_server|: error: unrecognized arguments:|: error: argument .*: invalid`, fatal),
-	rule(kindScheduler, `Subprocess \S+ \(pid=\d+\) crashed with exit code|Child process unexpectedly failed with an exit code|[Mm]em(?:ory)? [Ll]eak [Dd]etected!|Fatal Python error:|Segmentation fault|core dumped`, fatal),
-	rule("", `Received sigquit from a child process|SIGQUIT received\.|Rank \d+ scheduler is dead`, outcome),
+	rule(kindStart, `launch_server\.py: error: |: error: unrecognized arguments|: error: ambiguous option: |: error: the following arguments are required: |: error: argument (?:--?[\w./-]+|[a-z_]+): |: error: .{0,80}expected (?:one|at least one) argument`, fatal),
+	rule(kindScheduler, `Subprocess \S+ \(pid=\d+\) crashed with exit code|Child process unexpectedly failed with an exit code|[Mm]em(?:ory)? [Ll]eak [Dd]etected!|Fatal Python error:|Segmentation fault|Segfault encountered|SIGSEGV received|core dumped`, fatal),
+	rule("", `Received sigquit from a child process|SIGQUIT received\.|Rank \d+ scheduler is dead|scheduler died during initialization`, outcome),
 	{kind: kindUnreachable, re: regexp.MustCompile(`Connection refused|ConnectionRefusedError|Max retries exceeded|Cannot connect to host|ServerDisconnectedError|Connection reset by peer|RemoteDisconnected|All connection attempts failed|Couldn't connect to server|Failed to connect to`), force: suspect, client: true},
 }
 
@@ -87,6 +89,7 @@ var (
 	reDeadRank  = regexp.MustCompile(`Rank (\d+) scheduler is dead`)
 	reExited    = regexp.MustCompile(`^(\S+) exited with code \d+`)
 	reErrPort   = regexp.MustCompile(`(?i)port:? ?(\d+)|:(\d{2,5})\b`)
+	reFlags     = regexp.MustCompile(`: error: `)
 	reImportErr = regexp.MustCompile(`^(?:SyntaxError|IndentationError|TabError|ImportError|ModuleNotFoundError)$`)
 )
 
@@ -95,7 +98,7 @@ var (
 var crashWords = []string{"rror", "fail", "Fail", "memory", "Memory", "CUDA", "NCCL", "WorkNCCL", "waiting", "atchdog", "kill", "Kill", "SIGKILL",
 	"exit", "Exit", "exception", "Exception", "Traceback", "sigquit", "SIGQUIT", "scheduler is dead", "rocess", "ddress", "EADDRINUSE", "ort ",
 	"available in", "No devices", "NVML", "Xid", "GPU is lost", "fallen off", "NVIDIA", "river", "space left", "quota", "refused", "retries", "reset",
-	"connect", "Disconnected", "usage:", "fault", "core dumped", "eak ", "died with", "code"}
+	"connect", "Disconnected", "usage:", "fault", "core dumped", "eak ", "died with", "code", "capturing", "cudaError", "timed out", "bad_alloc", "couldn't bind", "Segfault", "SIGSEGV", "died during", "mbiguous"}
 
 // readyWords are printed when start-up is over.
 var readyWords = []string{"fired up and ready to roll", "Application startup complete", "Starting vLLM server", "Starting vLLM API server", "Uvicorn running on"}

@@ -76,6 +76,9 @@ func LogMarkers() Markers {
 	patterns(blockLines, reBlockHead)
 	add(traceLines+traceTail+1, "Traceback", `File "`)
 	patterns(traceLines+traceTail+1, reChained)
+	for _, m := range phaseMarks {
+		patterns(0, m.re)
+	}
 	for _, r := range crashRules {
 		patterns(4, r.re) // a failed engine start may stand up to 3 lines before its traceback
 	}

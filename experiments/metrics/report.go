@@ -122,6 +122,7 @@ type Crash struct {
 	Port      int    `json:"port,omitempty"`
 	Cause     string `json:"cause,omitempty"` // a second kind that explains the first
 	Stage     string `json:"stage,omitempty"` // startup, serving
+	Phase     string `json:"phase,omitempty"` // loading, kv_pool, capture, running: where the cause lies; "" = elsewhere
 	Run       int    `json:"run,omitempty"`   // which start of Report.Runs, 0 when there is one only
 	Hint      string `json:"hint,omitempty"`  // what usually helps
 	Fatal     bool   `json:"fatal"`           // always true: what a server survived is not reported

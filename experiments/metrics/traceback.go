@@ -22,8 +22,11 @@ type traceback struct {
 	excLine   int
 	excOff    int64
 	ended     bool
-	last      int  // line of its newest head or frame: text far behind it is not its own
-	request   bool // belongs to one request: the server goes on
+	importing bool   // an import is among its frames,
+	module    bool   // and its innermost one is code of a module, not of a function
+	phase     string // of the start, by its innermost frame that tells
+	last      int    // line of its newest head or frame: text far behind it is not its own
+	request   bool   // belongs to one request: the server goes on
 }
 
 // follow keeps the traceback that an entry belongs to, nil when to none.
@@ -63,6 +66,11 @@ func (r *crashReader) follow(e *entry, key stream) *traceback {
 	}
 	if m := reFrame.FindStringSubmatch(e.msg); m != nil {
 		tb.last = e.num
+		if phase := framePhase(e.msg); phase != "" {
+			tb.phase = phase
+		}
+		tb.importing = tb.importing || strings.Contains(e.msg, "<frozen importlib") || strings.HasSuffix(strings.TrimSpace(e.msg), "in import_module")
+		tb.module = strings.HasSuffix(strings.TrimSpace(e.msg), "in <module>")
 		if !inLibrary(m[1]) || tb.file == "" {
 			tb.file = path.Base(m[1])
 			tb.lineNo, _ = strconv.Atoi(m[2])

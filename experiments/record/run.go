@@ -102,6 +102,9 @@ const (
 	ClassServerDied     Class = "server_died"        // the process ended during the benchmark
 	ClassRestarted      Class = "server_restarted"   // another server answers where ours did
 	ClassUnreachable    Class = "server_unreachable" // the process lives, but nobody answers
+	ClassOOMLoading     Class = "oom_loading"        // GPU memory ran out for the weights or the KV cache,
+	ClassOOMCapture     Class = "oom_capture"        // while CUDA graphs were captured,
+	ClassOOMRunning     Class = "oom_running"        // while requests ran
 	ClassSignal         Class = "killed_signal"      // ended by a signal other than SIGKILL, which is killed_sigkill
 	ClassConfigMismatch Class = "config_mismatch"    // effective configuration differs from what was asked
 	ClassHost           Class = "host_unreachable"   // connection lost for good
