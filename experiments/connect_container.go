@@ -107,8 +107,7 @@ func (s placedServer) LookClosely(ctx context.Context, launch string, port int, 
 }
 
 func (s placedServer) orGone(ctx context.Context, launch string, st server.State, err error) (server.State, error) {
-	var c *remote.ContainerError
-	if errors.As(err, &c) && c.Gone() {
+	if containerGone(err) {
 		return server.Look(ctx, s.outer, s.state, launch)
 	}
 	st.In = &s.place
@@ -209,8 +208,7 @@ func (l splitLeases) Leave(ctx context.Context, names []string, owner server.Own
 func (l splitLeases) Release(ctx context.Context, names []string, owner server.Owner) error {
 	return l.each(names, func(of Leases, names []string) error {
 		err := of.Release(ctx, names, owner)
-		var c *remote.ContainerError
-		if errors.As(err, &c) && c.Gone() {
+		if containerGone(err) {
 			return nil
 		}
 		return err

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"specrun/deploy/server"
@@ -81,6 +82,12 @@ func (x *execution) goOutside() {
 	}
 	x.inside, x.host = nil, x.host.Leave()
 	x.shared.Store(x.host)
+}
+
+// containerGone says that the container of before, and all in it, is no more.
+func containerGone(err error) bool {
+	var c *remote.ContainerError
+	return errors.As(err, &c) && c.Gone()
 }
 
 func (a *attempt) instance() server.Instance {

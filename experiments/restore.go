@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"specrun/experiments/record"
+	"specrun/remote"
 )
 
 // foundPatches is what one interpreter's files were before the sweep changed
@@ -198,6 +199,11 @@ func (e *unreadError) Unwrap() error { return e.error }
 func (x *execution) restoreOne(ctx context.Context, f foundPatches) (unrecorded, err error) {
 	w := x.whereOf(f.Cell)
 	now, err := x.host.Patcher.Current(ctx, w)
+	var gone *remote.ContainerError
+	if errors.As(err, &gone) && gone.Reason != remote.ContainerStopped && gone.Gone() {
+		x.note(fmt.Sprintf("%v: the patched files went with it", gone))
+		return nil, nil
+	}
 	if err != nil {
 		return nil, &unreadError{err}
 	}

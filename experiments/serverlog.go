@@ -25,6 +25,22 @@ func CopyLog(ctx context.Context, h RemoteHost, stateDir, launch string, follow 
 	if st.Phase == server.Absent {
 		return fmt.Errorf("%s: launch %s has no server, so no log", h.Name(), launch)
 	}
+	if st.In != nil {
+		inner, err := server.Enter(ctx, h, *st.In)
+		if err == nil {
+			defer inner.Close()
+			return copyLog(ctx, inner, st.In.StateDir, st, follow, w)
+		}
+		if !containerGone(err) { // else what was kept of it is on the host
+			return err
+		}
+	}
+	return copyLog(ctx, h, stateDir, st, follow, w)
+}
+
+// copyLog is CopyLog where the log is.
+func copyLog(ctx context.Context, h RemoteHost, stateDir string, st server.State, follow bool, w io.Writer) error {
+	launch := st.Launch
 	buf := make([]byte, 256<<10)
 	for at := st.LogFrom; ; {
 		ended := st.Phase != server.Running // known before the read: nothing comes after it
@@ -35,6 +51,8 @@ func CopyLog(ctx context.Context, h RemoteHost, stateDir, launch string, follow 
 		}
 		switch {
 		case follow && ctx.Err() != nil:
+			return nil
+		case follow && containerGone(err): // with all that it had not said yet
 			return nil
 		case err != nil:
 			return fmt.Errorf("log of launch %s: %w", launch, err)
@@ -49,6 +67,9 @@ func CopyLog(ctx context.Context, h RemoteHost, stateDir, launch string, follow 
 		case <-time.After(logPoll):
 		}
 		if st, err = server.Look(ctx, h, stateDir, launch); err != nil && ctx.Err() == nil {
+			if containerGone(err) {
+				return nil
+			}
 			return err
 		}
 	}

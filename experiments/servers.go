@@ -83,6 +83,7 @@ type RunningServer struct {
 	Params     record.Params
 	Baseline   bool
 	Patches    []PatchRef // deployed when it was started
+	Container  string     // that it lives in; "" = none
 	// PatchLive says whether the process has loaded the files as they are now: it
 	// was started after the last change to them. nil: not known.
 	PatchLive *bool
@@ -115,6 +116,10 @@ func Servers(ctx context.Context, h RemoteHost, stateDir string) ([]RunningServe
 		if l.Port != 0 {
 			s.URL = fmt.Sprintf("http://127.0.0.1:%d", l.Port)
 		}
+		files, err := s.lookInside(ctx, h, stateDir, l.In)
+		if err != nil {
+			return nil, err
+		}
 		for _, lease := range leases {
 			if lease.Owner.Launch == l.Launch && !lease.Expired && !ControllerGone(lease.Owner.Controller) {
 				s.Controller = lease.Owner.Controller
@@ -126,13 +131,37 @@ func Servers(ctx context.Context, h RemoteHost, stateDir string) ([]RunningServe
 				return nil, fmt.Errorf("%s: what is kept about launch %s: %w", h.Name(), l.Launch, err)
 			}
 			s.Experiment, s.Sweep, s.Params, s.Baseline, s.Patches = about.Experiment, about.Sweep, typedParams(about.Params), about.Baseline, about.Patches
-			if s.PatchLive, err = filesAre(ctx, h, about.Files); err != nil {
+			if s.PatchLive, err = filesAre(ctx, files, about.Files); err != nil {
+				return nil, err
+			}
+		}
+		if files != h {
+			if err := files.Close(); err != nil {
 				return nil, err
 			}
 		}
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// lookInside completes what the host knows of a server that lives in a container,
+// and returns where its files are: the container, to be closed, or h itself.
+func (s *RunningServer) lookInside(ctx context.Context, h RemoteHost, stateDir string, at *server.Place) (RemoteHost, error) {
+	if at == nil {
+		return h, nil
+	}
+	s.Container = at.Name
+	st, err := server.Look(ctx, h, stateDir, s.Launch)
+	if err != nil {
+		return nil, err
+	}
+	s.LogPath, s.LogSize = st.LogPath, st.LogSize
+	inner, err := server.Enter(ctx, h, *at)
+	if containerGone(err) {
+		return h, nil
+	}
+	return inner, err
 }
 
 // filesAre says whether files still have the content that a process found when

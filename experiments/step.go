@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"specrun/experiments/record"
-	"specrun/remote"
 )
 
 // Found is what a step's Look saw.
@@ -115,10 +114,8 @@ func (a *attempt) undoOne(ctx context.Context, s Step) error {
 		evidence, err = s.Undo(ctx)
 		return err
 	})
-	var gone *remote.ContainerError
-	if errors.As(err, &gone) && gone.Gone() {
-		// What was to be ended ended with its container.
-		evidence, err = map[string]string{"gone": gone.Error()}, nil
+	if containerGone(err) { // and with it what was to be ended
+		evidence, err = map[string]string{"gone": err.Error()}, nil
 	}
 	if err != nil {
 		a.progress(name, PhaseFailed, err.Error())

@@ -270,6 +270,7 @@ var kinds = []struct {
 	{as[*lab.NotRunningError](), exitUnreachable},
 	{as[*lab.BusyError](), exitLocked},
 	{as[*remote.HostKeyError](), exitUnreachable},
+	{as[*remote.ContainerError](), exitUnreachable},
 	{is(remote.ErrUnreachable), exitUnreachable},
 	{is(remote.ErrThrottled), exitUnreachable},
 	{is(remote.ErrAuth), exitUnreachable},

@@ -164,7 +164,8 @@ type serverLine struct {
 	PID        int           `json:"pid"`
 	Port       int           `json:"port"`
 	URL        string        `json:"url"` // as seen from the host
-	Log        string        `json:"log"` // path on the host
+	Log        string        `json:"log"` // path on the host, or in the container
+	Container  string        `json:"container,omitempty"`
 	Started    *time.Time    `json:"started,omitempty"`
 	AgeS       int64         `json:"age_s"`
 	Experiment string        `json:"experiment,omitempty"`

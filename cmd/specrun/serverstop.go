@@ -221,7 +221,7 @@ func (a *app) runServerStatus(ctx context.Context) error {
 		for _, s := range servers {
 			if a.flags.json {
 				a.line("server", serverLine{Host: c.Name(), Launch: s.Launch, State: string(s.State), PID: s.Identity.PID, Port: s.Port, URL: s.URL,
-					Log: s.LogPath, Started: &s.Started, AgeS: int64(s.Age / time.Second), Experiment: s.Experiment, Sweep: s.Sweep,
+					Log: s.LogPath, Container: s.Container, Started: &s.Started, AgeS: int64(s.Age / time.Second), Experiment: s.Experiment, Sweep: s.Sweep,
 					Params: s.Params, Baseline: s.Baseline, Patches: refNames(s.Patches), PatchLive: s.PatchLive, Controller: s.Controller})
 				continue
 			}
