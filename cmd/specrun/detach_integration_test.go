@@ -35,6 +35,7 @@ func TestDetach(t *testing.T) {
 		{"the process is killed", testDetachedIsKilled},
 		{"it is ended", testDetachedIsEnded},
 		{"it cannot begin", testDetachedCannotBegin},
+		{"on the host itself", testDetachedHere},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -304,6 +305,35 @@ func testDetachedCannotBegin(t *testing.T, bin string) {
 	}
 	if dirs := u.detached(h); len(dirs) > 0 {
 		t.Errorf("something was sent: %v", dirs)
+	}
+}
+
+// On the GPU host itself --host local is the same, with --detach and without.
+func testDetachedHere(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	h := u.startLab(fast)
+	for _, name := range sortedKeys(h.Env) {
+		u.env = append(u.env, name+"="+h.Env[name])
+	}
+	spec, port := u.practiceSpec("  engine: sglang\n", fmt.Sprintf("  engine: sglang\n  python: %q\n  cwd: %q\n", h.Python, h.Cwd))
+	for _, how := range [][]string{{}, {"--detach"}} {
+		u.does(0, append([]string{"run", "-f", spec, "steps=1", "--repeats", "1", "--rounds", "1", "--host", "local", "--store", "results.db"}, how...)...)
+	}
+	for _, r := range u.does(0, "list", "--runs", "--json", "--store", "results.db").lines(t, "run") {
+		if r["host"] != "local" || r["state"] != "done" {
+			t.Errorf("%v", r)
+		}
+	}
+	s, err := store.Open(context.Background(), filepath.Join(u.dir, "results.db"), store.MustExist())
+	must(t, err)
+	defer s.Close()
+	rows, err := s.ListRuns(context.Background(), store.RunFilter{})
+	must(t, err)
+	if len(rows) != 2 || rows[0].Cell.Key != rows[1].Cell.Key {
+		t.Errorf("%d runs, of cells with another key", len(rows))
+	}
+	if !portIsFree(port) {
+		t.Error("the server was left running")
 	}
 }
 

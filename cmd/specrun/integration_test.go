@@ -39,6 +39,7 @@ func TestIntegrationScripts(t *testing.T) {
 		return nil
 	}
 	p.Cmds["labhosts"] = cmdLabHosts
+	p.Cmds["labspec"] = cmdLabSpec
 	p.Cmds["waitlease"] = cmdWaitLease
 	testscript.Run(t, p)
 }
@@ -74,6 +75,16 @@ func cmdLabHosts(ts *testscript.TestScript, neg bool, args []string) {
 		text = strings.TrimSuffix(text, "    env:\n")
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
+}
+
+// cmdLabSpec runs "labspec FILE": it writes the practice host's experiment, with
+// one launch of each cell.
+func cmdLabSpec(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: labspec FILE")
+	}
+	text := strings.Replace(string(lab.Spec()), "rounds: 3\n", "rounds: 1\n", 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // cmdWaitLease runs "waitlease HOST": it returns when a sweep holds the host's
