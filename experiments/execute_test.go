@@ -133,7 +133,7 @@ func TestExecute_FailedCellsAreResultsAndTheRestGoesOn(t *testing.T) {
 		}
 	}
 	want := map[string]record.Class{"<nil>": "", "1": "cuda_oom", "2": record.ClassNotReady, "3": record.ClassExited, "4": record.ClassBenchStalled,
-		"5": record.ClassServerDied, "6": record.ClassBenchFailed, "7": record.ClassBenchFailed, "8": ""}
+		"5": "segfault", "6": record.ClassBenchFailed, "7": record.ClassBenchFailed, "8": ""}
 	if diff := cmp.Diff(want, classes); diff != "" {
 		t.Error(diff)
 	}

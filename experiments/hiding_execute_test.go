@@ -41,7 +41,7 @@ func TestExecute_WhatIsKeptHasNoSecrets(t *testing.T) {
 		}
 		kept := map[string]string{}
 		for _, a := range v.Artifact {
-			raw, err := os.ReadFile(a.Path)
+			raw, err := readKept(a)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"specrun/experiments/bench"
 	"specrun/experiments/record"
+	"specrun/experiments/trust"
 )
 
 // measure fills one slot. The error is a *failure when the run failed, which
@@ -193,8 +194,8 @@ func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error
 			detail = p.Detail
 			a.progress(stepBench, PhaseNote, detail)
 		}
-		if n%lookEvery == 0 {
-			if err := a.watching().look(ctx, p.Silent, time.Duration(m.cell.Bench.Stall)); err != nil {
+		if n%lookEvery == 0 && !p.Ending {
+			if err := m.watch(ctx, j, p); err != nil {
 				return nil, err
 			}
 		}
@@ -204,6 +205,23 @@ func (m *measurement) wait(ctx context.Context, j BenchJob) (*BenchReport, error
 		}
 		timer.Reset(pause)
 	}
+}
+
+// watch is a *failure when the server cannot go on with a load. A server that
+// ended behind the last response did what it had to.
+func (m *measurement) watch(ctx context.Context, j BenchJob, p BenchProgress) error {
+	err := m.a.watching().look(ctx, p.Silent, time.Duration(m.cell.Bench.Stall))
+	if !isFailure(err) {
+		return err
+	}
+	now, pollErr := m.a.x.host.Bench.Poll(ctx, j)
+	switch {
+	case pollErr != nil:
+		return pollErr
+	case now.Ending, now.State == BenchDone:
+		return nil // whoever collects judges it
+	}
+	return err
 }
 
 // keep judges a load that has ended. Requests that failed are counted, and are
@@ -252,7 +270,7 @@ func (m *measurement) atEnd(ctx context.Context) (diedAfter string, err error) {
 	a := m.a
 	err = a.alive(ctx)
 	if isFailure(err) && m.report.Failed == 0 {
-		a.progress(stepCollect, PhaseNote, "the server ended behind the last response")
+		a.x.note(fmt.Sprintf("launch %s ended behind the last response of run %s, which keeps its numbers, labelled %s: %v", a.rec.ID, a.run.ID, trust.DiedAfter, a.death.err))
 		return a.death.err.Error(), nil
 	}
 	if err != nil {

@@ -3,11 +3,10 @@
 package experiments_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -71,9 +70,9 @@ func measureOnLab(t *testing.T, l *lab.Lab, p *experiments.Plan) (*store.Store, 
 		if i < 0 {
 			t.Fatalf("run %s has no bench.json", r.ID)
 		}
-		raw, err := os.ReadFile(v.Artifact[i].Path)
+		f, err := store.Content(v.Artifact[i])
 		if err == nil {
-			err = json.NewDecoder(bytes.NewReader(raw)).Decode(&m.report)
+			err = errors.Join(json.NewDecoder(f).Decode(&m.report), f.Close())
 		}
 		if err != nil {
 			t.Fatal(err)

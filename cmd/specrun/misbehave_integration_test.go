@@ -68,9 +68,9 @@ func misbehaviours() []misbehaviour {
 			code: 1, class: "start_stalled", reason: []string{`nothing was seen of it for 2s: no log, no CPU time`, `loading weights|weights loaded`}},
 		{name: "silent but loading for long", how: []lab.Failure{{Kind: lab.SlowLoad, Millis: 5000}}, spec: ready("60s", "2s")},
 		{name: "out of memory while loading, alive", how: []lab.Failure{{Kind: lab.OOM}}, spec: ready("60s", "20s"),
-			code: 1, class: "cuda_oom", reason: []string{`CUDA out of memory. Tried to allocate 2.00 GiB`, `next: `}},
+			code: 1, class: "oom_loading", reason: []string{`CUDA out of memory. Tried to allocate 2.00 GiB`, `next: `}},
 		{name: "out of memory while serving, alive", how: []lab.Failure{{Kind: lab.OOM, AfterTokens: 60}}, spec: append(usual, quickStall, "stall: 30s"),
-			code: 1, class: "cuda_oom", reason: []string{`CUDA out of memory. Tried to allocate 2.00 GiB`, `still lives`}},
+			code: 1, class: "oom_running", reason: []string{`CUDA out of memory. Tried to allocate 2.00 GiB`, `still lives`}},
 		{name: "crash after the last response", how: []lab.Failure{{Kind: lab.LateCrash, AfterTokens: tokens}}, spec: usual,
 			labels: []string{"died-after"}, said: []string{`SIGSEGV`}},
 		{name: "log truncated under it", how: []lab.Failure{{Kind: lab.CutLog, AfterTokens: 100}}, spec: usual,
@@ -114,7 +114,7 @@ func (m misbehaviour) test(u *user) {
 	spec, port := u.practiceSpec(m.spec...)
 	u.removeStore("results.db")
 	begin := time.Now()
-	r := u.start("run", "-f", spec, "--host", "lab", "--store", "results.db")
+	r := u.start("run", "-f", spec, "--rounds", "1", "--host", "lab", "--store", "results.db")
 	undo := func() {}
 	if m.beside != nil {
 		undo = m.beside(u, port)
@@ -162,7 +162,7 @@ func (m misbehaviour) test(u *user) {
 	}
 }
 
-func slowLoad(s *lab.Settings) { s.LoadMs = 40_000 } // of a fast one: 2 s
+func slowLoad(s *lab.Settings) { s.Load = 40_000 } // of a fast one: 2 s
 
 // cards are the processes that hold memory of the practice host's cards.
 func cards(u *user, h lab.Host) string {
@@ -231,7 +231,7 @@ func oldServer(u *user, port int) func() {
 
 // killServer ends the server by SIGKILL once it answers a request.
 func killServer(u *user, port int) func() {
-	must(u.t, syscall.Kill(serverOf(u, "Prefill batch"), syscall.SIGKILL))
+	must(u.t, syscall.Kill(serverOf(u, "POST /v1/chat"), syscall.SIGKILL))
 	return func() {}
 }
 
@@ -245,8 +245,8 @@ func testReusedPID(u *user) {
 	})
 	spec, port := u.practiceSpec(quickStall, "stall: 60s")
 	u.removeStore("results.db")
-	r := u.start("run", "-f", spec, "--host", "lab", "--store", "results.db")
-	pid := serverOf(u, "Prefill batch")
+	r := u.start("run", "-f", spec, "--rounds", "1", "--host", "lab", "--store", "results.db")
+	pid := serverOf(u, "POST /v1/chat")
 	must(t, r.Process.Kill())
 	r.end()
 	for _, p := range u.launched() { // the server, its child and the benchmark's client

@@ -61,6 +61,7 @@ func TestCrash_With(t *testing.T) {
 		{nil, oom, KindHostOOM},
 		{&Crash{Kind: "cuda_oom"}, oom, "cuda_oom"},   // the first cause
 		{&Crash{Kind: KindSigkill}, oom, KindHostOOM}, // who killed it
+		{&Crash{Kind: "scheduler_exception", Evidence: "Segmentation fault (core dumped)"}, &Cause{Kind: KindSignal}, KindSignal},
 		{&Crash{Kind: "scheduler_exception"}, nil, "scheduler_exception"},
 		{&Crash{Kind: "scheduler_exception"}, &Cause{Kind: KindSigkill}, "scheduler_exception"}, // engines end themselves so
 	} {

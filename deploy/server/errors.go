@@ -152,6 +152,10 @@ type Crash struct {
 	Evidence string // the line
 	Advice   string // what usually helps; may be empty
 	Port     int    // that a crash of kind port_in_use is about; 0 unknown
+	// File and Line are the engine's own code that it came from; "" unknown. File
+	// is a name without its folder.
+	File string
+	Line int
 	// OOM is the phase in which GPU memory ran out: loading, kv_pool, capture,
 	// running, or unknown; "" when it did not.
 	OOM string
@@ -170,10 +174,23 @@ func (c *Crash) With(host *Cause) *Crash {
 		return &Crash{Kind: host.Kind, Evidence: host.Evidence, Advice: host.Advice}
 	}
 	vague := c.Kind == KindSigkill || c.Kind == "scheduler_exception" || c.Kind == "engine_start_failed"
-	if !vague || host.Kind != KindHostOOM && host.Kind != KindDiskFull {
-		return c
+	switch {
+	case vague && (host.Kind == KindHostOOM || host.Kind == KindDiskFull):
+		return &Crash{Kind: host.Kind, Evidence: host.Evidence + "; its log: " + c.Evidence, Advice: host.Advice, Final: true, Port: c.Port}
+	case isNotice(c.Evidence):
+		return &Crash{Kind: host.Kind, Evidence: host.Evidence, Advice: host.Advice, Final: true}
 	}
-	return &Crash{Kind: host.Kind, Evidence: host.Evidence + "; its log: " + c.Evidence, Advice: host.Advice, Final: true, Port: c.Port}
+	return c
+}
+
+// isNotice is true for a shell's word that a process has ended by a signal.
+func isNotice(line string) bool {
+	line, _, _ = strings.Cut(strings.TrimSpace(line), " (core dumped)")
+	switch line {
+	case "Killed", "Terminated", "Aborted", "Segmentation fault", "Bus error", "Illegal instruction", "Hangup", "Trace/breakpoint trap", "Floating point exception":
+		return true
+	}
+	return false
 }
 
 // oomPhases are the phases of OOM in words.
