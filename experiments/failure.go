@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	"specrun/deploy/server"
 	"specrun/experiments/metrics"
@@ -193,4 +195,21 @@ func crashClass(c server.Crash, ready bool) record.Class {
 		return record.ClassOOMLoading
 	}
 	return record.Class(c.Kind)
+}
+
+// blamePatch says of a crash which patch changes the file that it came from.
+func blamePatch(err error, state PatchState) error {
+	var crash *server.CrashError
+	if !errors.As(err, &crash) || crash.Crash.Kind != "import_error" && crash.Crash.Kind != "scheduler_exception" {
+		return err
+	}
+	c := &crash.Crash
+	for _, f := range state.Files {
+		if c.File == "" || path.Base(f.Path) != c.File || len(f.Patches) == 0 {
+			continue
+		}
+		c.Advice = fmt.Sprintf("line %d of %s is of a file that %s changes: patches=none tells whether that is the cause; specrun rollback puts it back",
+			c.Line, f.Path, strings.Join(f.Patches, " and "))
+	}
+	return err
 }

@@ -226,7 +226,7 @@ func (a *attempt) doReady(ctx context.Context) (any, error) {
 	})
 	if err != nil {
 		probing.cancel()
-		return nil, err
+		return nil, blamePatch(err, a.patches)
 	}
 	a.probed = probing.wait()
 	a.ready, a.readiness = ready, readiness

@@ -51,7 +51,7 @@ func (x explainer) crash(c *metrics.Crash, listed *usage) *server.Crash {
 	if c.Message != "" && !strings.Contains(evidence, c.Message) { // the head of a traceback does not say what happened
 		evidence += " " + c.Message
 	}
-	out := &server.Crash{Kind: c.Kind, Evidence: evidence, Port: c.Port}
+	out := &server.Crash{Kind: c.Kind, Evidence: evidence, Port: c.Port, File: c.InFile, Line: c.InLine}
 	if c.Kind == kindOOM || c.Kind == kindCapture && c.Cause == kindOOM {
 		out.OOM = cmp.Or(c.Phase, "unknown")
 	}
