@@ -130,8 +130,10 @@ func (b *cellBuilder) server(c combination, env cellEnv, off bool) (ServerConfig
 	if err := cfg.toldPort(b.spec.File); err != nil {
 		return cfg, err
 	}
-	cfg.Env, cfg.Secrets, err = b.environment(c, env, cfg.Patches)
-	return cfg, err
+	if cfg.Env, cfg.Secrets, err = b.environment(c, env, cfg.Patches); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.ownsGPUs(b.spec.File)
 }
 
 // launch computes how the server comes to be.

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"regexp"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -137,14 +136,13 @@ func (d *decoder) gpus(n *yaml.Node, name string, to *[]int) error {
 			return d.fail(n, name, advice, "%q is no GPU number or range", n.Value)
 		}
 		for g := first; g <= last; g++ {
+			if !seen[g] { // their order is that of the server's devices
+				*to = append(*to, g)
+			}
 			seen[g] = true
 		}
 		return nil
 	})
-	for g := range seen {
-		*to = append(*to, g)
-	}
-	sort.Ints(*to)
 	return err
 }
 

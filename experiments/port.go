@@ -44,7 +44,7 @@ func portRoom(cfg ServerConfig) (room int, derived []int) {
 	on := func(names ...string) (string, bool) {
 		for _, f := range cfg.Flags {
 			for _, n := range names {
-				if f.Name == n {
+				if f.Name == n && f.Kind != flagOmitted {
 					if len(f.Values) == 0 {
 						return "", true
 					}

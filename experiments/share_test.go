@@ -250,11 +250,42 @@ func TestPortRoom(t *testing.T) {
 	}{
 		{ServerConfig{Engine: "command"}, 1, nil},
 		{flags("tp-size=8"), 1001, nil},
+		{ServerConfig{Engine: "sglang", Flags: []ServerFlag{{Name: "enable-dp-attention", Kind: flagOmitted}}}, 1001, nil},
 		{flags("dp-size=2", "enable-dp-attention"), 1001, []int{233, 234, 235, 236, 237, 238, 239}},
 		{flags("dp-size=2", "enable-dp-attention", "dist-init-addr=10.0.0.1:5000"), 1001, nil},
 	} {
 		if room, derived := portRoom(c.cfg); room != c.room || !slices.Equal(derived, c.derived) {
 			t.Errorf("%+v: %d %v, want %d %v", c.cfg, room, derived, c.room, c.derived)
 		}
+	}
+}
+
+func TestResolve_OnlyTheSpecsGPUsSayWhichGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		gpus     []int
+		env      string
+		host     map[string]string
+		accepted bool
+	}{
+		"in the spec":              {nil, "0,1", nil, false},
+		"beside gpus":              {[]int{0}, "", nil, false},
+		"no GPU at all":            {nil, "", nil, true},
+		"of the host":              {nil, "-", map[string]string{visibleDevices: "3"}, false},
+		"another one, of the host": {[]int{0}, "-", map[string]string{"NCCL_PROTO": "LL"}, true},
+	} {
+		cfg := ServerConfig{GPUs: c.gpus, Env: map[string]string{}, HostEnv: c.host}
+		if c.env != "-" {
+			cfg.Env[visibleDevices] = c.env
+		}
+		err := cfg.ownsGPUs("specrun.yaml")
+		var fault *SpecError
+		if errors.As(err, &fault) == c.accepted || err != nil && !strings.Contains(err.Error(), visibleDevices) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := loadExample(t)
+	s.Server.Env = append(s.Server.Env, EnvVar{Name: visibleDevices, Value: Scalar{Text: "0,1", Value: "0,1"}})
+	if _, err := Resolve(s, Options{Host: HostConfig{Name: "h"}, Renderer: fakeRenderer{}, Patches: func(name string) (PatchRef, error) { return PatchRef{Name: name}, nil }}); !errors.As(err, new(*SpecError)) {
+		t.Errorf("through the spec: %v", err)
 	}
 }

@@ -94,13 +94,15 @@ func NewDraft(c Command, o Options) (*Draft, error) {
 // From says where the command was read.
 func (d *Draft) From() string { return d.command.From }
 
-// Params are the names of what became a param.
-func (d *Draft) Params() []string {
-	var names []string
+// Axis is what a first sweep of the file varies: "steps=1..4"; "" when nothing
+// became a param with values.
+func (d *Draft) Axis() string {
 	for _, p := range d.params {
-		names = append(names, p.name)
+		if p.values != "" {
+			return p.name + "=" + strings.NewReplacer("[", "", "]", "", " ", "").Replace(p.values)
+		}
 	}
-	return names
+	return ""
 }
 
 func (d *Draft) note(format string, args ...any) {
@@ -169,8 +171,11 @@ func (d *Draft) known() {
 	case d.command.Venv != "" && !strings.Contains(s.python, "/"):
 		d.python = path.Join(d.command.Venv, "bin", firstOf(s.python, "python3"))
 	}
-	if d.python == "" {
+	switch {
+	case d.python == "":
 		d.note("which interpreter runs %s is not known: set server.python", strings.Join(s.entry, " "))
+	case !strings.Contains(d.python, "/") && d.run == nil:
+		d.note("%s is looked up in PATH on the host: write its path into server.python, so that patches go where it imports from", d.python)
 	}
 	if written, want := strings.Join(s.entry, " "), entries[d.Engine]; written != want {
 		d.note("%s is started as %s, which is the same server", written, want)
@@ -292,11 +297,11 @@ func (d *Draft) hideFlags() {
 		}
 		if variable := instead[d.Engine][f.name]; variable != "" {
 			d.secrets = append(d.secrets, variable)
-			d.note("--%s is a secret: it is taken from %s instead, which the server reads", f.name, variable)
+			d.note("the flag %s holds a secret: it is taken from %s instead, which the server reads", f.name, variable)
 			continue
 		}
 		d.omitted = append(d.omitted, f.name)
-		d.note("--%s is left out: its value is a secret, which an experiment file does not hold", f.name)
+		d.note("the flag %s is left out: its value is a secret, which an experiment file does not hold", f.name)
 	}
 	d.args.flags = kept
 	clean := hideWords(d.args.args)
@@ -361,27 +366,31 @@ func (d *Draft) setGPUs() {
 			known = err == nil && index < 1024
 		}
 		if !known {
-			d.note("CUDA_VISIBLE_DEVICES=%s stays in server.env: which GPUs those are is not known here, so server.gpus is all", visible)
+			if strings.HasPrefix(visible, "MIG-") {
+				d.note("CUDA_VISIBLE_DEVICES=%s stays in server.env: parts of GPUs have no number, so server.gpus is all", visible)
+				return
+			}
+			d.note("CUDA_VISIBLE_DEVICES=%s stays in server.env, and is refused there: say by their numbers in server.gpus which GPUs those are, and remove it", visible)
 			return
 		}
 		gpus = append(gpus, index)
 	}
 	d.gpus = gpus
-	if !slices.IsSorted(gpus) {
-		d.note("CUDA_VISIBLE_DEVICES=%s stays in server.env: the order of the GPUs is not that of server.gpus", visible)
-		return
-	}
 	delete(d.env, "CUDA_VISIBLE_DEVICES")
 }
 
 // contain takes over a "docker run".
 func (d *Draft) contain(run containerRun) {
+	if clean := hideWords(run.args); !slices.Equal(clean, run.args) {
+		run.args = clean
+		d.note("a secret in the options of %s run is left out", run.runtime)
+	}
 	d.run = &run
 	maps.Copy(d.env, run.env)
 	d.secrets = append(d.secrets, run.fromEnv...)
 	d.cwd = run.cwd
 	if len(run.left) > 0 {
-		d.note("left out of %s run: %s; specrun names, detaches and removes the container of each launch", run.runtime, strings.Join(run.left, " "))
+		d.note("left out of %s run: %s; specrun names, detaches and removes the container of each launch", run.runtime, strings.Join(hideWords(run.left), " "))
 	}
 }
 

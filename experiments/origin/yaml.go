@@ -149,7 +149,11 @@ func (d *Draft) server() *yaml.Node {
 	if d.cwd != "" && d.cwd != "/" {
 		e = append(e, pair("cwd", scalar(d.cwd)))
 	}
-	e = append(e, d.gpusEntry(), d.portEntry())
+	gpus := d.gpusEntry()
+	if d.Engine != Another && d.python == "" {
+		gpus.key.HeadComment = "# python: ~/venv/bin/python3   # not known from the command; the host's in hosts.yaml is taken"
+	}
+	e = append(e, gpus, d.portEntry())
 	if d.Engine == Another {
 		e = append(e, d.commandEntries()...)
 	} else {
@@ -172,15 +176,14 @@ func (d *Draft) gpusEntry() entry {
 		return pair("gpus", node("all"))
 	}
 	var items []*yaml.Node
-	sorted := slices.Sorted(slices.Values(d.gpus))
-	for i := 0; i < len(sorted); {
+	for i := 0; i < len(d.gpus); {
 		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+		for j+1 < len(d.gpus) && d.gpus[j+1] == d.gpus[j]+1 {
 			j++
 		}
-		text := strconv.Itoa(sorted[i])
+		text := strconv.Itoa(d.gpus[i])
 		if j > i {
-			text += "-" + strconv.Itoa(sorted[j])
+			text += "-" + strconv.Itoa(d.gpus[j])
 		}
 		items = append(items, node(text))
 		i = j + 1
