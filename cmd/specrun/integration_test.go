@@ -41,6 +41,11 @@ func TestIntegrationScripts(t *testing.T) {
 	p.Cmds["labhosts"] = cmdLabHosts
 	p.Cmds["labspec"] = cmdLabSpec
 	p.Cmds["waitlease"] = cmdWaitLease
+	p.Cmds["podman-store"] = cmdPodman(t)
+	p.Cmds["labcontainer"] = cmdLabContainer
+	p.Cmds["containerhost"] = cmdContainerHost
+	p.Cmds["userunit"] = cmdUserUnit
+	p.Cmds["launcherspec"] = cmdLauncherSpec
 	testscript.Run(t, p)
 }
 
