@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"specrun/deploy/server"
 	"specrun/experiments/record"
@@ -202,7 +203,7 @@ func (a *attempt) serve(ctx context.Context) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	a.progress(step, PhaseFailed, f.Error())
+	a.progress(step, PhaseFailed, strings.ReplaceAll(f.reason(), "\nnext: ", "; next: "))
 	if a.portWasTaken(f) {
 		a.progress(stepLaunch, PhaseNote, anotherPort)
 		ev := map[string]string{"failed": step, "reason": a.hider().text(f.reason()), "next": anotherPort}

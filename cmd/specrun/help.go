@@ -56,7 +56,7 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + write
 	case "init":
 		flags += hosts
-	case "server status", "server logs", "lock status":
+	case "server status", "server logs", "server saved", "server saved forget", "watch", "lock status":
 		flags += hosts
 	case "list", "show":
 		flags += hosts + " store"
