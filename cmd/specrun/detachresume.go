@@ -99,7 +99,10 @@ func (d *detachedSweep) settle(ctx context.Context, o experiments.ResumeOptions,
 	case detach.Dead:
 		d.a.note("the specrun of sweep %s on %s has ended without a word: it was killed, or the host went down", id, host)
 		if err := f.fetch(ctx, d.c); err != nil {
-			return false, err
+			if here || detach.HostLost(err) {
+				return false, err
+			}
+			d.a.note("not all that it measured was fetched yet: %v", err) // the next process has it nevertheless
 		}
 	case detach.Absent:
 		d.a.note("%s has nothing of sweep %s: going on from what is here", host, id)

@@ -44,7 +44,7 @@ func TestHelp_IsNarrowAndSaysHowACommandEnds(t *testing.T) {
 func TestHelp_LeavesOutGlobalFlagsThatMeanNothing(t *testing.T) {
 	for name, want := range map[string]struct{ has, not string }{
 		"version":      {"--json --quiet", "--worker-binary --host --store --yes --python --accept-new"},
-		"show":         {"--json --store", "--host --python --yes"},
+		"show":         {"--json --store --host", "--worker-binary --python --yes"},
 		"sweep":        {"--host --store --worker-binary --python --accept-new", "--yes"},
 		"apply":        {"--host --python --yes", "--store --worker-binary"},
 		"lock release": {"--host --yes", "--store --python"},
