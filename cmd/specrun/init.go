@@ -250,13 +250,13 @@ func (a *app) writeSpec(o initOptions, host string, text []byte, d *drafted) err
 
 // afterInit is the next useful command.
 func (a *app) afterInit(o initOptions, host string, d *drafted) string {
-	words := []string{"specrun", "sweep"}
-	if d == nil {
-		words = append(words, "steps=1..4")
-	} else if len(d.Params()) == 0 {
-		words[1] = "run"
+	words := []string{"specrun", "sweep", "steps=1..4"}
+	if d != nil {
+		if words[2] = d.Axis(); words[2] == "" {
+			words = []string{"specrun", "run"}
+		}
 	}
-	if file := o.out; file != specFile && file != "-" || host == labHost {
+	if file := o.out; file != specFile || host == labHost {
 		if file == "-" {
 			file = "FILE"
 		}

@@ -91,6 +91,9 @@ func portOf(p server.Process) int {
 	return p.Listens[0]
 }
 
+// shells start a server and add nothing to it.
+var shells = []string{"sh", "bash", "dash", "zsh", "ash", "busybox", "tini", "docker-init", "catatonit", "sshd", "tmux", "screen"}
+
 // mostDescendants bounds how many processes below one are looked at.
 const mostDescendants = 40
 
@@ -144,7 +147,11 @@ func launcherOf(ctx context.Context, h server.Host, pid int) (p server.Process, 
 			return p, "", err
 		}
 		if origin.Engine(q.Argv) != "" {
-			return q, fmt.Sprintf("process %d (%s) only started the server, which is process %d: write what it adds as server.prefix", pid, title(given), q.Identity.PID), nil
+			note = fmt.Sprintf("process %d (%s) only started the server, which is process %d", pid, title(given), q.Identity.PID)
+			if !slices.Contains(shells, title(given)) {
+				note += ": if it adds something, as a profiler does, write it as server.prefix"
+			}
+			return q, note, nil
 		}
 		below = append(below, q.Children...)
 	}

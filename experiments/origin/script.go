@@ -331,7 +331,7 @@ func (r *reader) changeFolder(words []word, doubt string) {
 	}
 	if why != "" {
 		r.cwd = ""
-		r.note("the folder of line %d (cd) is not known, %s: set server.cwd if a path is relative", words[0].line, why)
+		r.note("the folder of line %d (cd) is not known (%s): set server.cwd if a path is relative", words[0].line, why)
 		return
 	}
 	if path.IsAbs(to[0]) || strings.HasPrefix(to[0], "~") {
