@@ -19,6 +19,7 @@ func TestAcceptance(t *testing.T) {
 		{"failing cells are results", testFailingCells},
 		{"flags reach the server unchanged", testFlagsReachTheServer},
 		{"two at once", testTwoAtOnce},
+		{"side by side", testSideBySide},
 		{"interrupt", testInterrupt},
 		{"parse", testParse},
 		{"kill while the best cell is repeated", testKilledQuotable},
