@@ -8,6 +8,7 @@ import (
 
 	"specrun/deploy"
 	"specrun/experiments/bench"
+	"specrun/experiments/engine"
 	"specrun/experiments/metrics"
 	"specrun/experiments/record"
 	"specrun/experiments/trust"
@@ -28,7 +29,7 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	in := trust.Input{
 		Concurrency: w.Cell.Bench.Concurrency, Steps: stepsOf(w.Cell, w.Checked.Effective), Metrics: ms,
 		Span: sameSpan(seen.rows, seen.decode, seen.window), Probe: strongest(slices.Concat(asked, strangers)), Profilers: profilersIn(seen.rows),
-		ConfigRead: len(w.Checked.Effective) > 0, ServerAlive: trust.No,
+		ConfigRead: len(w.Checked.Effective) > 0 && !engine.Partial(w.Checked.Effective), ServerAlive: trust.No,
 		PromptsSHA: r.PromptsSHA, SweepPromptsSHA: firstOf(w.PromptsSHA, r.PromptsSHA),
 		Attached:     w.Cell.Server.Attach != nil,
 		OnController: w.Cell.Bench.Where == "controller", SimulatedBecause: w.Checked.Simulated, AcceptanceSimulated: w.Checked.AcceptanceSimulated,

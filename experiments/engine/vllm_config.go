@@ -13,9 +13,12 @@ import (
 	"strings"
 )
 
-// readFrom is the key of the effective configuration that says where vLLM's
-// values come from.
-const readFrom = "read_from"
+// ReadFrom is the key of the effective configuration that says where vLLM's
+// values come from: server_info, log, or metrics, which are a part of it only.
+const ReadFrom = "read_from"
+
+// Partial says that an effective configuration has not all that was asked for.
+func Partial(effective map[string]string) bool { return effective[ReadFrom] == "metrics" }
 
 // maxEffective is the length up to which a value is kept; longer ones are lists
 // of compiler settings that nobody compares by hand.
@@ -31,14 +34,18 @@ func (vllm) EffectiveConfig(ctx context.Context, client *http.Client, base strin
 	if err != nil {
 		return nil, fmt.Errorf("read the effective configuration: %w", err)
 	}
+	out[ReadFrom] = "metrics"
 	if !found && log != nil {
 		text, err := log(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read the effective configuration from the log: %w", err)
 		}
 		if vllmStartArgs(text, out) {
-			out[readFrom] = "log"
+			out[ReadFrom] = "log"
 		}
+	}
+	if found {
+		out[ReadFrom] = "server_info"
 	}
 	var version struct {
 		Version string `json:"version"`
@@ -70,7 +77,6 @@ func vllmServerInfo(ctx context.Context, client *http.Client, base string, out m
 	var text string
 	if json.Unmarshal(info.Config, &text) == nil { // older releases have text only
 		keep(out, pyArguments(text))
-		out[readFrom] = "server_info"
 		return true, nil
 	}
 	var parts map[string]any
@@ -94,7 +100,6 @@ func vllmServerInfo(ctx context.Context, client *http.Client, base string, out m
 	} else {
 		out[vllmSpeculation] = "null"
 	}
-	out[readFrom] = "server_info"
 	return true, nil
 }
 

@@ -269,3 +269,12 @@ func TestVLLM_LogEvery(t *testing.T) {
 		}
 	}
 }
+
+// A server that printed nothing of its configuration has told a part of it.
+func TestVLLM_PartialConfig(t *testing.T) {
+	s := fakeVLLM(t, map[string]string{"/version": `{"version":"0.32.0"}`, "/metrics": "vllm:cache_config_info{block_size=\"16\"} 1.0\n"})
+	got, err := vl(t).EffectiveConfig(t.Context(), s.Client(), s.URL, func(context.Context) ([]byte, error) { return []byte("INFO: nothing\n"), nil })
+	if err != nil || !Partial(got) || got["block_size"] != "16" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
