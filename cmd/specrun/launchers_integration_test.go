@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,10 +19,15 @@ import (
 // a practice host that is started afterwards, has a store of the test's own.
 func cmdPodman(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
-		for _, v := range remotetest.StartPodman(t).Env {
-			name, value, _ := strings.Cut(v, "=")
-			ts.Setenv(name, value)
-		}
+		// A program of that name: sessions of the practice host have its PATH, and
+		// an environment of their own.
+		podman, err := exec.LookPath("podman")
+		ts.Check(err)
+		dir := ts.MkAbs("podman")
+		ts.Check(os.MkdirAll(dir, 0o700))
+		script := "#!/bin/sh\nexport " + strings.Join(remotetest.StartPodman(t).Env, " ") + "\nexec " + podman + " \"$@\"\n"
+		ts.Check(os.WriteFile(filepath.Join(dir, "podman"), []byte(script), 0o700))
+		ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
 	}
 }
 
