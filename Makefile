@@ -9,7 +9,7 @@ PACKAGES := ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 
-.PHONY: demo build quick test unit integration fuzz soak bench lint prereqs clean
+.PHONY: demo build quick test test-engines unit integration fuzz soak bench lint prereqs clean
 
 ## demo: the whole job on the built-in practice host, in about a minute
 demo: $(DIST)/specrun
@@ -55,16 +55,24 @@ fuzz:
 soak: prereqs quick
 	$(GO) test -tags 'integration soak' -count=1 -p 2 -v -timeout 90m -run 'Soak|Kill|KILL' $(PACKAGES)
 
-## bench: the ratios against the peers, each from one run
+## test-engines: a real vLLM on this CPU (6 GB into .cache/), minutes for each of
+## its starts; docs/engines.md has what it printed. Not a part of test
+test-engines: quick
+	@vllm=$$(.ci/vllm .cache/engines) && set -- $$vllm && \
+	  SPECRUN_VLLM_PYTHON=$$1 SPECRUN_VLLM_MODEL=$$2 \
+	  $(GO) test -tags 'integration engines' -count=1 -v -timeout 90m -run '^TestVLLM$$' ./cmd/specrun
+
+## bench: the ratios against the peers, each from one run; client.py, which needs a
+## vLLM, is run by test-engines
 bench: prereqs build
-	@for s in docs/bench/*.py; do echo "== $$s"; python3 $$s || exit 1; done
+	@for s in $(filter-out docs/bench/client.py,$(wildcard docs/bench/*.py)); do echo "== $$s"; python3 $$s || exit 1; done
 
 ## lint: gofmt, go vet, staticcheck
 lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags 'integration soak' $(PACKAGES)
-	$(GO) run $(STATICCHECK) -tags 'integration soak' $(PACKAGES)
+	$(GO) vet -tags 'integration soak engines' $(PACKAGES)
+	$(GO) run $(STATICCHECK) -tags 'integration soak engines' $(PACKAGES)
 
 prereqs:
 	@.ci/prereqs
