@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"specrun/deploy/server"
@@ -76,7 +75,7 @@ func waitText(e *server.HeldError) string {
 	case l.Unowned:
 		return "waiting for " + what + ", which somebody is leasing"
 	case l.Queued():
-		what = strings.Join(l.Wants, ", ")
+		what = l.Needs()
 	case l.Set != "":
 		what = "the engine's files, which have " + l.Set
 	}

@@ -41,6 +41,7 @@ func TestIntegrationScripts(t *testing.T) {
 	p.Cmds["labhosts"] = cmdLabHosts
 	p.Cmds["labspec"] = cmdLabSpec
 	p.Cmds["waitlease"] = cmdWaitLease
+	p.Cmds["markhost"] = cmdMarkHost
 	p.Cmds["podman-store"] = cmdPodman(t)
 	p.Cmds["labcontainer"] = cmdLabContainer
 	p.Cmds["containerhost"] = cmdContainerHost
@@ -92,17 +93,39 @@ func cmdLabSpec(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// cmdWaitLease runs "waitlease HOST": it returns when a sweep holds the host's
-// patch set.
+// cmdWaitLease runs "waitlease HOST [TEXT]": it returns when a sweep holds the host's
+// patch set, or when TEXT is among the leases.
 func cmdWaitLease(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: waitlease HOST")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: waitlease HOST [TEXT]")
+	}
+	text := "patches-"
+	if len(args) == 2 {
+		text = args[1]
 	}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		ts.Check(ts.Exec("specrun", "lock", "status", "--host", args[0]))
-		if strings.Contains(ts.ReadFile("stdout"), "patches-") {
+		if strings.Contains(ts.ReadFile("stdout"), text) {
 			return
 		}
 	}
-	ts.Fatalf("no sweep holds the patch set of %s", args[0])
+	ts.Fatalf("no lease on %s says %q", args[0], text)
+}
+
+// cmdMarkHost runs "markhost HOST LAUNCH": it marks the practice host as a stop does
+// that could not be proved.
+func cmdMarkHost(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: markhost HOST LAUNCH")
+	}
+	ts.Check(ts.Exec("specrun", "lab", "status", "--json"))
+	var running struct{ Host lab.Host }
+	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	ts.Check(json.Unmarshal([]byte(line), &running))
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	ts.Check(err)
+	dir := filepath.Join(running.Host.StateDir, "mark")
+	ts.Check(os.MkdirAll(dir, 0o700))
+	text := fmt.Sprintf("when %d\nboot %sleft 5 D nv_wait python -m x\nport 30000\n", time.Now().Unix(), boot)
+	ts.Check(os.WriteFile(filepath.Join(dir, args[1]), []byte(text), 0o600))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -121,7 +120,7 @@ func (a *app) printLeases(host string, leases []server.Lease) {
 		}
 		name := l.Name
 		if l.Queued() {
-			name += " for " + strings.Join(l.Wants, ", ")
+			name += " for " + l.Needs()
 		}
 		rows = append(rows, []string{host, leaseState(l), name, l.Owner.Launch, expires, l.Owner.What, l.Owner.Controller})
 	}

@@ -61,7 +61,7 @@ func (e *HeldError) Error() string {
 			msg = fmt.Sprintf("%s: the engine's files are leased with %s by %s", e.Host, l.Set, l.Owner.Controller)
 		}
 	case l.Queued():
-		msg = fmt.Sprintf("%s: %s was here before, for %s", e.Host, l.Owner.Controller, strings.Join(l.Wants, ", "))
+		msg = fmt.Sprintf("%s: %s was here before, for %s", e.Host, l.Owner.Controller, l.Needs())
 	}
 	if l.Owner.What != "" {
 		msg += " (" + l.Owner.What + ")"
@@ -122,6 +122,20 @@ func GPULeases(gpus []string) []string {
 // Queued says that the lease is a place in the queue: what it wants is taken, or
 // will be by whoever has the place.
 func (l Lease) Queued() bool { return strings.HasPrefix(l.Name, "queue-") }
+
+// Needs is what a place in the queue is for, in words.
+func (l Lease) Needs() string {
+	var words []string
+	for _, w := range l.Wants {
+		if strings.HasPrefix(w, patchesPrefix) {
+			w = "the engine's files"
+		}
+		if !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, ", ")
+}
 
 // AcquireLease takes all of names for ttl, or none and returns a *HeldError for
 // the first that somebody else holds. What the same launch holds already is
