@@ -107,7 +107,7 @@ func vllmServerInfo(ctx context.Context, client *http.Client, base string, out m
 func keep(out map[string]string, values map[string]any) {
 	for name, v := range values {
 		key := vllmKey(name)
-		if _, there := out[key]; there || vllmSecret.MatchString(name) {
+		if _, there := out[key]; there || vllmSecret.MatchString(name) || strings.HasPrefix(name, "_") {
 			continue
 		}
 		if m, ok := v.(map[string]any); ok && key == vllmSpeculation {
