@@ -64,12 +64,15 @@ func (e *unreadableError) Unwrap() error { return e.err }
 // cut says what of them is missing, "" when nothing is. It fails with
 // *unreadableError when the file is the trouble.
 func (a *attempt) window(ctx context.Context, from, to int64) (text []byte, begin int64, cut string, err error) {
-	if from < 0 || to < from { // the cursors could not be read
+	if from < 0 || to < 0 { // the cursors could not be read
 		return nil, max(from, 0), "", nil
 	}
 	var changed *logChangedError
-	if err := a.sameLog(ctx, a.state.LogFile, to); errors.As(err, &changed) {
+	if err := a.sameLog(ctx, a.state.LogFile, max(from, to)); errors.As(err, &changed) {
 		return nil, to, changed.Error(), nil
+	}
+	if to < from {
+		return nil, to, (&logChangedError{a.state.LogPath, fmt.Sprintf("was cut from %d to %d bytes", from, to)}).Error(), nil
 	}
 	if to == 0 {
 		return nil, 0, "the server had written nothing to its log when the benchmark ended", nil
@@ -84,7 +87,9 @@ func (a *attempt) window(ctx context.Context, from, to int64) (text []byte, begi
 	if err != nil {
 		return nil, 0, "", fmt.Errorf("read the server's log: %w", err)
 	}
-	cut = torn(text, from > 0)
+	if cut = torn(text, from > 0); cut == "" && a.ready.Unmarked {
+		cut = "the server writes its log in blocks: it served before its log said so, and what it held back of this benchmark is missing" + unbuffered
+	}
 	if from > 0 {
 		nl := bytes.IndexByte(text, '\n')
 		if nl < 0 {
@@ -96,6 +101,9 @@ func (a *attempt) window(ctx context.Context, from, to int64) (text []byte, begi
 	return text[:bytes.LastIndexByte(text, '\n')+1], begin, cut, nil
 }
 
+// unbuffered is what helps against it.
+const unbuffered = "; PYTHONUNBUFFERED=1 in server.env makes it write each line at once"
+
 // torn says what is missing of a stretch of log that does not begin (behind its
 // first byte) or end with a line: its writer fills a block before it writes.
 // A progress bar has no end of line either.
@@ -104,12 +112,11 @@ func torn(text []byte, before bool) string {
 		return ""
 	}
 	partial := func(line []byte) bool { return len(line) > 0 && !bytes.ContainsRune(line, '\r') }
-	const advice = "; PYTHONUNBUFFERED=1 in server.env makes it write each line at once"
 	if partial(text[bytes.LastIndexByte(text, '\n')+1:]) {
-		return "the server writes its log in blocks: it stood in the middle of a line when the benchmark ended, and what it held back is missing" + advice
+		return "the server writes its log in blocks: it stood in the middle of a line when the benchmark ended, and what it held back is missing" + unbuffered
 	}
 	if first, _, _ := bytes.Cut(text, []byte("\n")); before && partial(first) {
-		return "the server writes its log in blocks: it stood in the middle of a line when the benchmark began, so the first lines may be of what was before" + advice
+		return "the server writes its log in blocks: it stood in the middle of a line when the benchmark began, so the first lines may be of what was before" + unbuffered
 	}
 	return ""
 }

@@ -69,7 +69,7 @@ func misbehaviours() []misbehaviour {
 		{name: "silent but loading for long", how: []lab.Failure{{Kind: lab.SlowLoad, Millis: 5000}}, spec: ready("60s", "2s")},
 		{name: "out of memory while loading, alive", how: []lab.Failure{{Kind: lab.OOM}}, spec: ready("60s", "20s"),
 			code: 1, class: "oom_loading", reason: []string{`CUDA out of memory. Tried to allocate 2.00 GiB`, `next: `}},
-		{name: "out of memory while serving, alive", how: []lab.Failure{{Kind: lab.OOM, AfterTokens: 60}}, spec: append(usual, quickStall, "stall: 30s"),
+		{name: "out of memory while serving, alive", how: []lab.Failure{{Kind: lab.OOM, AfterTokens: 170}}, set: slowly, spec: append(usual, quickStall, "stall: 30s"),
 			code: 1, class: "oom_running", reason: []string{`CUDA out of memory. Tried to allocate 2.00 GiB`, `still lives`}},
 		{name: "crash after the last response", how: []lab.Failure{{Kind: lab.LateCrash, AfterTokens: tokens}}, spec: usual,
 			labels: []string{"died-after"}, said: []string{`SIGSEGV`}},
@@ -161,6 +161,9 @@ func (m misbehaviour) test(u *user) {
 		t.Errorf("memory of a card is held: %s", apps)
 	}
 }
+
+// slowly: what the server says of a request comes well before what is wrong.
+func slowly(s *lab.Settings) { s.Scale = 0.5 }
 
 func slowLoad(s *lab.Settings) { s.Load = 40_000 } // of a fast one: 2 s
 
