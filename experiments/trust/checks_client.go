@@ -8,8 +8,9 @@ import (
 	"specrun/experiments/record"
 )
 
-// checkKeptUp: a client, or a connection, that stood still reads what came
-// meanwhile in one go, and its times are then of itself. That is known from the
+// checkKeptUp: a client or a connection that stood still, or a server whose HTTP
+// process had no CPU while its engine went on (vLLM has two), hands over what came
+// meanwhile in one go, and the times are then of that. It is known from the
 // client's own clock, or shows in tokens that came faster than they can have been
 // made.
 func checkKeptUp(in Input) record.TrustCheck {
@@ -32,21 +33,21 @@ func checkKeptUp(in Input) record.TrustCheck {
 func outran(in Input) string {
 	for i, r := range in.Requests {
 		if !r.Failed && r.MsHead > headLeast && float64(r.HeadChunks) > headShare*float64(r.Chunks) {
-			return fmt.Sprintf("%d of the %d chunks of request %d came in one go with its first: the client or its connection stood still for about %.1f s", r.HeadChunks, r.Chunks, i, r.MsHead/1000)
+			return fmt.Sprintf("%d of the %d chunks of request %d came in one go with its first: the client, its connection or what the server sends with stood still for about %.1f s", r.HeadChunks, r.Chunks, i, r.MsHead/1000)
 		}
 	}
 	chunk := msPerChunk(in.Requests)
 	if chunk < fastestChunk {
-		return fmt.Sprintf("a chunk came every %.3f ms, faster than a server sends them: the client or its connection stood still", chunk)
+		return fmt.Sprintf("a chunk came every %.3f ms, faster than a server sends them: the client, its connection or what the server sends with stood still", chunk)
 	}
 	// A server may send each token of a cycle as a chunk of its own.
 	if total, ok := value(in.Metrics, "cycle_total", "profiler"); ok && in.Steps > 0 && in.TotalUnstated == "" && chunk*tooFast*float64(in.Steps+1) < total {
-		return fmt.Sprintf("a chunk came every %.3f ms, of cycles of %.2f ms by the profiler: the client or its connection stood still", chunk, total)
+		return fmt.Sprintf("a chunk came every %.3f ms, of cycles of %.2f ms by the profiler: the client, its connection or what the server sends with stood still", chunk, total)
 	}
 	steady, okClient := value(in.Metrics, "steady_throughput", "client")
 	server, okServer := value(in.Metrics, "gen_throughput", "server_log")
 	if in.Concurrency == 1 && okClient && okServer && server > 0 && steady > tooFast*server {
-		return fmt.Sprintf("the client received %.1f tok/s, the server made %.1f: the client or its connection stood still", steady, server)
+		return fmt.Sprintf("the client received %.1f tok/s, the server made %.1f: the client, its connection or what the server sends with stood still", steady, server)
 	}
 	return ""
 }
