@@ -50,7 +50,7 @@ func (a *app) optionalSpec(file string, host configs.Host) (spec *experiments.Sp
 func (a *app) requiredSpec(file string, host configs.Host) (*experiments.Spec, string, error) {
 	spec, path, err := a.optionalSpec(file, host)
 	if err == nil && spec == nil {
-		err = usagef("write a specrun.yaml (README.md has a complete one), give -f FILE, or set spec: for the host in hosts.yaml",
+		err = usagef("specrun init writes one, from the server that runs with --from-pid PID; or give -f FILE, or set spec: for the host in hosts.yaml",
 			"no experiment file: neither -f, ./%s nor spec: of host %s", specFile, host.Name)
 	}
 	if err == nil && file == "" && host.Kind == configs.Lab {
