@@ -35,8 +35,8 @@ func TestReadiness_RealStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"arguments read", "joining ranks", "loading weights", "weights loaded", "KV cache allocated", "capturing graphs", "graphs captured",
-		"loading weights", "weights loaded", "capturing draft graphs", "graphs captured", "capturing draft extend graphs", "graphs captured",
+	want := []string{"arguments read", "joining ranks", "loading weights", "weights loaded, 68.10 GB", "KV cache allocated, 400000 tokens", "capturing graphs", "graphs captured, 8.10 s",
+		"loading weights", "weights loaded, 2.00 GB", "capturing draft graphs", "graphs captured, 2.00 s", "capturing draft extend graphs", "graphs captured, 1.00 s",
 		"scheduler up", "HTTP up", "ready marker"}
 	for _, n := range []int{1, 7, 4096, len(raw)} {
 		o := observe(t, string(raw), n)

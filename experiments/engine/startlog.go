@@ -89,10 +89,12 @@ func (r *startLog) line(line string, seen *server.Observation) {
 	}
 }
 
-// milestone reports one once, though each rank prints it.
+// milestone reports one once, though each rank prints it, with numbers of its own
+// behind a comma.
 func (r *startLog) milestone(name string, seen *server.Observation) {
-	if name != r.last {
-		r.last = name
+	what, _, _ := strings.Cut(name, ",")
+	if what != r.last {
+		r.last = what
 		seen.Milestones = append(seen.Milestones, name)
 	}
 }

@@ -174,13 +174,17 @@ var vllmMilestones = []milestone{
 	{regexp.MustCompile(`vLLM API server version|^non-default args: `), "arguments read"},
 	{regexp.MustCompile(`Initializing an? (?:V\d )?LLM engine`), "engine starting"},
 	{regexp.MustCompile(`Starting to load model|Loading model from scratch|Loading safetensors checkpoint shards:\s+0%`), "loading weights"},
+	{regexp.MustCompile(`Loading weights took ([\d.]+) s`), "weights loaded, $1 s"},
+	{regexp.MustCompile(`Model loading took ([\d.]+ Gi?B)`), "weights loaded, $1"},
 	{regexp.MustCompile(`Loading weights took|Model loading took`), "weights loaded"},
 	{regexp.MustCompile(`Dynamo bytecode transform time|Compiling a graph|torch\.compile takes|Start compiling function`), "compiling"},
-	{regexp.MustCompile(`KV cache size: `), "KV cache allocated"},
+	{regexp.MustCompile(`KV cache size: ([\d,]+ tokens)`), "KV cache allocated, $1"},
+	{regexp.MustCompile(`Available KV cache memory: ([\d.]+ Gi?B)`), "memory profiled, $1 for the KV cache"},
 	{regexp.MustCompile(`Available KV cache memory|Memory profiling takes`), "memory profiled"},
 	{regexp.MustCompile(`Capturing (?:CUDA|cudagraphs?|CUDA ?graphs?)`), "capturing graphs"},
+	{regexp.MustCompile(`Graph capturing finished in (\d+) secs?`), "graphs captured, $1 s"},
 	{regexp.MustCompile(`Graph capturing finished`), "graphs captured"},
-	{regexp.MustCompile(`init engine \(profile`), "engine up"},
+	{regexp.MustCompile(`init engine \(profile.* took ([\d.]+) s`), "engine up, $1 s"},
 }
 
 // vllmText's ready markers are printed when HTTP begins, right before uvicorn
