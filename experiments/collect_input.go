@@ -42,7 +42,9 @@ func trustInput(w Window, r bench.Report, s metrics.Summary, ms []record.Metric,
 	in.LogCached, in.LogPrompt = metrics.CachedTokens(seen.prefill, seen.window)
 	in.ThrottledSamples, _ = r.Throttled()
 	in.CompiledInWindow, in.CompileEvidence = compiledIn(w.Log, r)
-	if in.Steps > 0 || !asksSpeculation(w.Cell.Server) && !in.Attached {
+	// What a server of engine command is asked for is not known, but of a baseline.
+	unknown := in.Attached || w.Cell.Server.Engine == engineCommand && !w.Cell.Baseline
+	if in.Steps > 0 || !asksSpeculation(w.Cell.Server) && !unknown {
 		in.SpeculationSigns = speculationSigns(w.Checked.Effective, r, ms, s.Cycles)
 	}
 	in.Deterministic = deterministic(w)

@@ -98,7 +98,7 @@ type periodic interface {
 // LogEvery says so of the engines that do.
 func (k knownEngine) LogEvery(c ServerConfig) time.Duration {
 	p, ok := k.Engine.(engine.Periodic)
-	if !ok || !asksSpeculation(c) {
+	if !ok || !asksSpeculation(c) && c.Attach == nil {
 		return 0
 	}
 	flags, err := engineFlags(c.Flags)
