@@ -81,7 +81,8 @@ func testDetachedLaptopGoes(t *testing.T, bin string) {
 	h := u.startLab(fast)
 	line := newLine(t, net.JoinHostPort(h.Address, strconv.Itoa(h.Port)))
 	u.hostsFile("gpu", h, line.port())
-	spec, port := u.practiceSpec()
+	spec, port := u.practiceSpec("[profiling-v4]", "[./own-patch]")
+	own := u.ownPatch("own-patch")
 	sweep := sixRuns(spec)
 	sweep[slices.Index(sweep, "lab")] = "gpu"
 
@@ -89,6 +90,7 @@ func testDetachedLaptopGoes(t *testing.T, bin string) {
 	r.until("[1/3]")
 	must(t, r.Process.Signal(syscall.SIGKILL))
 	r.end()
+	must(t, os.Rename(own, own+".gone")) // the host has all that it needs
 	id := u.newestSweep()
 	if dirs := u.detached(h); len(dirs) != 1 || filepath.Base(dirs[0]) != id {
 		t.Fatalf("on the host: %v, want %s", dirs, id)
@@ -114,6 +116,7 @@ func testDetachedLaptopGoes(t *testing.T, bin string) {
 	if dirs := u.detached(h); len(dirs) > 0 {
 		t.Errorf("left on the host: %v", dirs)
 	}
+	must(t, os.Rename(own+".gone", own))
 	u.asFromHere(id, sweep)
 
 	// From here on it is a sweep like any other.
@@ -127,6 +130,25 @@ func testDetachedLaptopGoes(t *testing.T, bin string) {
 	if !strings.Contains(a.stdout, "Decode batch") {
 		t.Errorf("the server's log was not brought here: %s", a)
 	}
+}
+
+// ownPatch writes a patch of the user's own, a copy of profiling-v4.
+func (u *user) ownPatch(name string) (dir string) {
+	u.t.Helper()
+	dir = filepath.Join(u.dir, name)
+	must(u.t, os.Mkdir(dir, 0o700))
+	for _, pattern := range []string{"profiling-v4/*", "profiler/*.py"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "patches", "library", pattern))
+		must(u.t, err)
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			must(u.t, err)
+			text = bytes.ReplaceAll(text, []byte("../profiler/"), nil)
+			text = bytes.Replace(text, []byte("name: profiling-v4"), []byte("name: "+name), 1)
+			must(u.t, os.WriteFile(filepath.Join(dir, filepath.Base(f)), text, 0o600))
+		}
+	}
+	return dir
 }
 
 // asFromHere compares cells, host and artifacts of a stored sweep with those of

@@ -79,6 +79,9 @@ func (a *app) fetchListed(ctx context.Context, c *connection, results *store.Sto
 	}
 	m, err := fetchSweep(ctx, c, results, l.Dir, l.SweepID)
 	if err != nil {
+		if now, held := detachedOn(ctx, results, l.SweepID); held == nil && ours != "" && now == "" {
+			return nil // a follower has brought it home meanwhile
+		}
 		return err
 	}
 	a.note("%s: fetched sweep %s (%s)%s", c.Name(), l.SweepID, l.State, news(m))
@@ -88,10 +91,13 @@ func (a *app) fetchListed(ctx context.Context, c *connection, results *store.Sto
 		}
 		return nil
 	}
-	if _, err := detach.Remove(ctx, c, l.Dir, a.storeName(results), false); err != nil || ours == "" {
-		return err
+	if ours != "" {
+		if err := results.Claim(ctx, l.SweepID, claimOf(c.entry.Name), 0); err != nil {
+			return err
+		}
 	}
-	return results.Claim(ctx, l.SweepID, claimOf(c.entry.Name), 0)
+	_, err = detach.Remove(ctx, c, l.Dir, a.storeName(results), false)
+	return err
 }
 
 // news says in words what a merge brought.

@@ -156,10 +156,13 @@ func (f *follower) bringHome(ctx context.Context, h detach.Host) error {
 	if err := f.fetch(ctx, h); err != nil {
 		return err
 	}
-	if _, err := detach.Remove(ctx, h, f.dir, f.origin(), false); err != nil {
+	// The claim first: whoever finds the folder gone must see why. A folder that
+	// stays goes with the next fetch from the host.
+	if err := f.release(ctx); err != nil {
 		return err
 	}
-	return f.release(ctx)
+	_, err := detach.Remove(ctx, h, f.dir, f.origin(), false)
+	return err
 }
 
 func (f *follower) origin() string { return f.a.storeName(f.results) }
