@@ -114,7 +114,7 @@ func TestLoadSpec_SaysWhereAndWhat(t *testing.T) {
 		"attach":             {head + "server: {engine: sglang, attach: {url: x}}\n", "s.yaml:3:34: server.attach.url:", "no address", "http://"},
 		"attach with flags":  {head + "server: {engine: sglang, attach: {url: \"http://h:1\"}, flags: {a: 1}}\n", "s.yaml:3:9: server.attach:", "flags", ""},
 		"ready marker":       {head + "server: {engine: sglang, ready: {marker: \"a(\"}}\n", "s.yaml:3:42: server.ready.marker:", "missing closing", "RE2"},
-		"after best":         {head + server + "after: best\n", "s.yaml:4:8: after:", "not built", "restore, stop or keep"},
+		"after what":         {head + server + "after: worst\n", "s.yaml:4:8: after:", "worst", "restore"},
 		"unknown param":      {head + "server:\n  engine: sglang\n  flags: {a: \"x${steps + stpes}\"}\nparams: {steps: {default: 1}}\n", "s.yaml:5:26: server.flags.a:", "unknown param stpes", "did you mean steps?"},
 		"broken expression":  {head + "server:\n  engine: sglang\n  flags: {a: \"${1 +}\"}\n", "s.yaml:5:", "", ""},
 		"open template":      {head + "server:\n  engine: sglang\n  flags: {a: \"x${1\"}\n", "s.yaml:5:16: server.flags.a:", "not closed", "$${"},
