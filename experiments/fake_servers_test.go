@@ -266,11 +266,15 @@ func (f fakeServers) Stop(_ context.Context, id string) (server.Proof, error) {
 		s = &fakeServer{phase: server.Absent}
 		f.w.servers[id] = s
 	}
+	if f.w.beforeStop != nil {
+		f.w.beforeStop(s)
+	}
+	proof := server.Proof{Launch: id, Identity: s.identity, Terminated: s.phase == server.Running, ExitCode: s.code}
 	s.stopped = true
 	if s.phase == server.Running {
 		s.phase = server.Exited
 	}
-	return server.Proof{Launch: id}, nil
+	return proof, nil
 }
 
 func (f fakeServers) Environ(_ context.Context, id server.Identity) (map[string]string, error) {

@@ -36,6 +36,7 @@ type world struct {
 	foreign     map[int]server.Holder // strangers on ports
 	onStart     func(l server.Launch) // nil
 	onLook      func(launch string)   // nil; without the lock
+	beforeStop  func(s *fakeServer)   // nil
 	ready       func(l server.Launch) error
 	bench       func(l server.Launch, j BenchJob) string // "" works; stall, fail, die, server-dies
 	lost        int                                      // connections to lose from now on
