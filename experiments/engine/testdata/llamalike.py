@@ -1,7 +1,6 @@
 """A server like llama.cpp's: loads for a while, then completes.
 
-usage: llamalike.py PORT LOADING_S ROUTES [--silent]
-ROUTES is a comma list of completions, chat, strict, none.
+usage: llamalike.py PORT LOADING_S [--silent]
 """
 import json
 import sys
@@ -9,7 +8,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-port, loading, routes = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3].split(",")
+port, loading = int(sys.argv[1]), float(sys.argv[2])
 silent = "--silent" in sys.argv
 begin = time.monotonic()
 
@@ -33,15 +32,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        route = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}.get(self.path)
         if not self.ready():
             self.answer(503, {"error": "loading model"})
-        elif route not in routes:
+        elif self.path != "/v1/completions":
             self.answer(404, {})
-        elif "strict" in routes and "ignore_eos" in asked:
-            self.answer(400, {"error": "unknown field ignore_eos"})
         else:
-            n = asked["max_tokens"] if "ignore_eos" in asked else 5
+            n = asked["max_tokens"]
             self.answer(200, {"choices": [{"text": "x" * n}], "usage": {"completion_tokens": n}})
 
     def log_message(self, *args):
