@@ -197,6 +197,27 @@ func TestLaunch_UnderEachShell(t *testing.T) {
 			if got, err := Acquire(t.Context(), h, b.state, auto("s2", port, 100)); err != nil || got.Port <= port {
 				t.Errorf("free port %d, %v", got.Port, err)
 			}
+			share := func(id string, port int) LeaseRequest {
+				return sweep(id, true, []string{PortLease(port)}, SharedPatchesLease("f00d", "s1", id))
+			}
+			one, err := b.acquire(share("one", 7))
+			if err != nil || one.Ticket == "" {
+				t.Errorf("a share: %+v, %v", one, err)
+			}
+			if two, err := b.acquire(share("two", 9)); err != nil || len(two.Sharers) != 1 {
+				t.Errorf("a second share: %+v, %v", two, err)
+			}
+			for i, id := range []string{"one", "two"} {
+				if other, err := LastHolder(t.Context(), h, b.state, []string{PatchesLease("f00d")}, Owner{Launch: id}, time.Minute); err != nil || (other == nil) != (i == 1) {
+					t.Errorf("%s is the last: %+v, %v", id, other, err)
+				}
+				if err := ReleaseLaunch(t.Context(), h, b.state, id); err != nil {
+					t.Error(err)
+				}
+			}
+			if marks, err := Marks(t.Context(), h, b.state); err != nil || len(marks) > 0 {
+				t.Errorf("marks: %v, %v", marks, err)
+			}
 			if env, err := Environ(t.Context(), h, st.Identity); err != nil || env["SPECRUN_RUN_ID"] != b.id("s1") {
 				t.Errorf("environment: %v", err)
 			}
