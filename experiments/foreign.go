@@ -166,7 +166,7 @@ func (r *restart) leases(environ map[string]string) []string {
 	var gpus []string
 	for g := range strings.SplitSeq(environ["CUDA_VISIBLE_DEVICES"], ",") {
 		if g = strings.TrimSpace(g); g != "" {
-			gpus = append(gpus, g)
+			gpus = append(gpus, firstOf(r.saved.Cards[g], g)) // one card has one name for everybody
 		}
 	}
 	r.names = server.GPULeases(gpus)

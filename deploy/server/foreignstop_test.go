@@ -311,10 +311,7 @@ func TestStopProcess_OfAnotherUserIsDenied(t *testing.T) {
 		t.Skip("only root can start a process of another user")
 	}
 	b := newBench(t)
-	home := t.TempDir()
-	if err := os.Chmod(home, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	home := openDir(t)
 	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	h := asUser(t, nobody, home)
 	roots := sleeper(t)
@@ -333,6 +330,42 @@ func TestStopProcess_OfAnotherUserIsDenied(t *testing.T) {
 	if err := SaveProcess(t.Context(), h, filepath.Join(home, "state"), b.id("y"), p, ""); !errors.As(err, &unsaved) {
 		t.Errorf("save: %v", err)
 	}
+}
+
+// What may not be seen of a server is said; the socket alone tells it from another.
+func TestAttach_ToAnotherUsersServer(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can look as another user")
+	}
+	b := newBench(t)
+	f := b.foreign(nil)
+	home := openDir(t)
+	b.h = asUser(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, home)
+	b.state = filepath.Join(home, "state")
+	at, err := Attach(t.Context(), b.h, AttachTo{StateDir: b.state, Launch: b.id("a"), Port: f.port})
+	if err != nil || at.Process != nil || at.Holder.PID != 0 || at.State.Phase != Running || len(at.Unread) != 1 || !strings.Contains(at.Unread[0], "server.attach.pid") {
+		t.Errorf("by its port: %+v, %v", at, err)
+	}
+	at, err = Attach(t.Context(), b.h, AttachTo{StateDir: b.state, Launch: b.id("b"), Port: f.port, PID: f.pid})
+	if err != nil || at.State.Identity.PID != f.pid || at.State.Phase != Running || at.State.LogPath != "" || len(at.Unread) != 2 {
+		t.Errorf("by its process: %+v, %v", at, err)
+	}
+	syscall.Kill(f.pid, syscall.SIGKILL)
+	eventually(t, "both have ended", func() bool {
+		return b.lookID(b.id("a")).Phase == Exited && b.lookID(b.id("b")).Phase == Exited
+	})
+}
+
+// openDir is a folder for everybody.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o777} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // asUser is this machine as another user sees it.

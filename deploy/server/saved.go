@@ -33,6 +33,8 @@ type Saved struct {
 	// Stopped is when it was proved gone, by the host's clock; zero: it was only
 	// written down, or its stop was not proved.
 	Stopped time.Time
+	// Cards are the UUIDs of the host's GPUs by index, as ReadSaved found them.
+	Cards map[string]string
 	// Launch is the one that starts it again, Restored the one that served.
 	Launch, Restored string
 }
@@ -189,6 +191,13 @@ func parseSaved(host string, lines []remote.Line) (s Saved, environ map[string]s
 		case "cwd":
 			raw, err = hex.DecodeString(l.Value)
 			s.Cwd = strings.TrimSuffix(string(raw), "\n")
+		case "card":
+			if f := strings.Fields(l.Value); len(f) >= 2 {
+				if s.Cards == nil {
+					s.Cards = map[string]string{}
+				}
+				s.Cards[f[0]] = f[1]
+			}
 		case "environ":
 			raw, err = hex.DecodeString(l.Value)
 			environ = parseEnviron(raw)

@@ -32,6 +32,7 @@ main() {
 	read)
 		tell_saved "$dir"
 		printf 'environ %s\n' "$(hex <"$dir/environ")"
+		gpu_cards | sed 's/^/card /' || :
 		;;
 	stopped) put "$dir/stopped" "$(date +%s)" ;;
 	claim)
