@@ -44,7 +44,11 @@ func copyLog(ctx context.Context, h RemoteHost, stateDir string, st server.State
 	buf := make([]byte, 256<<10)
 	for at := st.LogFrom; ; {
 		ended := st.Phase != server.Running // known before the read: nothing comes after it
-		n, _, err := h.ReadAt(ctx, st.LogPath, buf, at)
+		n, size, err := h.ReadAt(ctx, st.LogPath, buf, at)
+		if err == nil && n == 0 && size < at {
+			at = 0 // it was cut: what comes now is new
+			continue
+		}
 		if err == nil && n > 0 {
 			_, err = w.Write(buf[:n])
 			at += int64(n)

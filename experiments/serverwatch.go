@@ -293,6 +293,15 @@ func isFailure(err error) bool {
 	return errors.As(err, &f)
 }
 
+// startText is a step of a start with its time, which the live line's own, of the
+// sweep, does not tell.
+func startText(p server.Progress) string {
+	if p.Milestone == "" || p.Silent > 0 || p.Note != "" || p.Elapsed < time.Second {
+		return p.String()
+	}
+	return p.String() + " after " + p.Elapsed.Round(time.Second).String()
+}
+
 // noteKilled says that a server did not end when it was asked to.
 func (a *attempt) noteKilled(p server.Proof) {
 	if !p.Terminated || p.Signal != sigKill {

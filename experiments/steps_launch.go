@@ -222,7 +222,7 @@ func (a *attempt) doReady(ctx context.Context) (any, error) {
 	readiness := a.x.engine.Readiness(a.cfg)
 	ready, err := a.x.host.Server.WaitReady(ctx, a.state, a.leases.Port, readiness, server.ReadyOptions{
 		Timeout: time.Duration(p.Timeout), Stall: time.Duration(p.Stall), Poll: a.x.deps.Poll,
-		OnProgress: func(p server.Progress) { a.progress(stepReady, PhaseNote, p.String()) },
+		OnProgress: func(p server.Progress) { a.progress(stepReady, PhaseNote, startText(p)) },
 	})
 	if err != nil {
 		probing.cancel()

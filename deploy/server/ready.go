@@ -153,7 +153,7 @@ func WaitReady(ctx context.Context, h Host, st State, port int, r Readiness, o R
 		o.Poll = 100 * time.Millisecond
 	}
 	now := time.Now()
-	w := &wait{h: h, st: st, port: port, r: r, o: o, begin: now, lastByte: now, lastLook: now, lastClose: now, moved: newMovement(now)}
+	w := &wait{h: h, st: st, port: port, r: r, o: o, begin: now, lastByte: now, lastLook: now, lastClose: now}
 	if u, ok := r.(Unmarked); ok && u.Unmarked() {
 		w.marker, w.unmarked = true, true
 	}
@@ -175,7 +175,7 @@ type wait struct {
 
 	begin, lastByte, lastLook, lastClose, nextProbe, crashAt time.Time
 
-	moved     movement // of the processes, since the log became silent
+	moved     Movement // of the processes, since the log became silent
 	listens   bool     // one of ours does, as the last close look saw
 	logFile   string
 	offset    int64
@@ -246,7 +246,7 @@ func (w *wait) step(ctx context.Context) error {
 			LogPath: w.st.LogPath, Tail: string(w.tail)})
 	}
 	// What was seen last is as old as the last close look.
-	still := w.lastClose.Sub(w.moved.last(w.lastByte))
+	still := w.lastClose.Sub(w.moved.Last(w.lastByte))
 	if still > min(suspectStill, w.o.Stall/2) {
 		if c := w.suspect(); c != nil {
 			w.crash = c
@@ -355,7 +355,7 @@ func (w *wait) lookAt(ctx context.Context, startProbe, closely bool) error {
 	if closely {
 		w.lastClose = w.lastLook
 		w.listens = st.Listener != nil
-		w.moved.see(st, w.lastLook)
+		w.moved.See(st, w.lastLook)
 		if w.o.OnProgress != nil {
 			w.o.OnProgress(Progress{Milestone: w.milestone, Elapsed: time.Since(w.begin), LogSize: w.offset, Silent: time.Since(w.lastByte), Doing: w.moved.doing})
 		}
