@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"specrun/deploy/server"
 )
@@ -174,7 +175,7 @@ func (a *attempt) current(ctx context.Context) (PatchState, error) {
 }
 
 // beside asks which other launches were on the host during this one, beside what is
-// done until the answer is called for.
+// done until the answer is called for, which may be repeated and waits for it.
 func (a *attempt) beside(ctx context.Context) (answer func() ([]string, error)) {
 	if a.cfg.Attach != nil {
 		return func() ([]string, error) { return nil, nil } // it has leased nothing
@@ -190,11 +191,11 @@ func (a *attempt) beside(ctx context.Context) (answer func() ([]string, error)) 
 		m.launches, m.err = leases.Met(ctx, port)
 		done <- m
 	}()
-	return func() ([]string, error) {
+	return sync.OnceValues(func() ([]string, error) {
 		m := <-done
 		if m.err != nil {
 			return nil, fmt.Errorf("who else was on the host: %w", m.err)
 		}
 		return m.launches, nil
-	}
+	})
 }

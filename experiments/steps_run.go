@@ -293,11 +293,12 @@ func (m *measurement) lookCollect(context.Context) (Found, any, error) { return 
 // state of the run.
 func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	a := m.a
+	beside := a.beside(ctx)
+	defer beside() // what goes wrong in between must not leave it behind
 	diedAfter, err := m.atEnd(ctx)
 	if err != nil {
 		return nil, err
 	}
-	beside := a.beside(ctx)
 	log, start, cut, err := a.window(ctx, m.report.LogStart, m.report.LogEnd)
 	var gone *unreadableError
 	if err != nil && !errors.As(err, &gone) {
