@@ -41,6 +41,7 @@ func TestIntegrationScripts(t *testing.T) {
 	p.Cmds["labhosts"] = cmdLabHosts
 	p.Cmds["labspec"] = cmdLabSpec
 	p.Cmds["waitlease"] = cmdWaitLease
+	p.Cmds["waitlog"] = cmdWaitLog
 	p.Cmds["markhost"] = cmdMarkHost
 	p.Cmds["podman-store"] = cmdPodman(t)
 	p.Cmds["labcontainer"] = cmdLabContainer
@@ -91,6 +92,32 @@ func cmdLabSpec(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	text := strings.Replace(string(lab.Spec()), "rounds: 3\n", "rounds: 1\n", 1)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// cmdWaitLog runs "waitlog": it follows the log of the launch in progress to its
+// end, through the id of the only sweep there is.
+func cmdWaitLog(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: waitlog")
+	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if ts.Exec("specrun", "list", "--json") != nil { // no store yet
+			continue
+		}
+		var sweep struct{ ID string }
+		line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+		if json.Unmarshal([]byte(line), &sweep) != nil || sweep.ID == "" {
+			continue
+		}
+		if ts.Exec("specrun", "logs", sweep.ID, "--follow") != nil { // no server yet
+			continue
+		}
+		if !strings.Contains(ts.ReadFile("stdout"), "fired up and ready to roll") {
+			ts.Fatalf("the log that was followed ends early:\n%s", ts.ReadFile("stdout"))
+		}
+		return
+	}
+	ts.Fatalf("no log of a launch in progress: %s", ts.ReadFile("stderr"))
 }
 
 // cmdWaitLease runs "waitlease HOST [TEXT]": it returns when a sweep holds the host's
