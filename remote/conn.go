@@ -72,6 +72,13 @@ func (d *sshDriver) on(ctx context.Context, f func(*sshConn) error) error {
 	}
 }
 
+// full says that the next session has to wait for one that ends.
+func (d *sshDriver) full() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conn != nil && d.conn.alive() && d.conn.sessions.free() < 1
+}
+
 func (d *sshDriver) close() error {
 	d.mu.Lock()
 	conn := d.conn

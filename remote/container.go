@@ -78,7 +78,14 @@ func (h *Host) Container(ctx context.Context, c Container) (*Host, error) {
 		return nil, err
 	}
 	d := &containerDriver{base: h, in: in, running: map[*containerProcess]bool{}}
-	return &Host{name: fmt.Sprintf("%s (container %s)", h.name, c.Name), driver: d}, nil
+	inner := &Host{name: fmt.Sprintf("%s (container %s)", h.name, c.Name), driver: d}
+	// What cannot be entered shows now. Without setsid each script is an exec.
+	res, err := inner.Run(ctx, Script{Name: "setsid", Text: "main() { command -v setsid >/dev/null 2>&1 && echo yes; :; }"})
+	if err != nil {
+		return nil, errors.Join(err, inner.Close())
+	}
+	d.works = strings.TrimSpace(string(res.Stdout)) == "yes"
+	return inner, nil
 }
 
 // Inside tells which container the Host is; false when it is none.
@@ -192,9 +199,13 @@ type containerDriver struct {
 	base *Host
 	in   Inside
 
+	works bool // scripts run in workers; set before the Host is anybody's
+
 	mu      sync.Mutex
 	closed  bool
 	running map[*containerProcess]bool
+	idle    []*worker
+	waiting int // execs that are being started
 }
 
 // line is the exec line inside of the container as one for the host. The id is
@@ -219,7 +230,36 @@ func (d *containerDriver) start(ctx context.Context, line string, urgent bool) (
 	if closed {
 		return nil, &Error{Host: d.base.name, Op: "start a script in container " + d.in.Name, Kind: ErrClosed}
 	}
+	if line != execLine || !d.works {
+		return d.exec(ctx, line, urgent)
+	}
+	if w := d.take(); w != nil {
+		if p, err := d.begin(w, true); err == nil {
+			return p, nil
+		} // it had ended
+	}
+	p, err := d.exec(ctx, workerLine, urgent)
+	if err != nil {
+		return nil, err
+	}
+	return d.begin(&worker{p: p}, false)
+}
+
+// crowded is a driver that may have no place for another process until one ends.
+type crowded interface{ full() bool }
+
+// exec starts a line in the container by an exec of its own.
+func (d *containerDriver) exec(ctx context.Context, line string, urgent bool) (process, error) {
+	if c, ok := d.base.driver.(crowded); ok && c.full() {
+		d.makeRoom()
+	}
+	d.mu.Lock()
+	d.waiting++
+	d.mu.Unlock()
 	p, err := d.base.driver.start(ctx, d.line(line), urgent)
+	d.mu.Lock()
+	d.waiting--
+	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +300,7 @@ func (d *containerDriver) unstarted(ctx context.Context, err error) error {
 	switch {
 	case failed == nil && now.ID == d.in.ID:
 		var e *Error
-		if errors.As(err, &e) {
+		if errors.As(err, &e) && e.Kind == ErrNoise {
 			e.Next = "the container needs /bin/sh, and the account must be allowed to exec into it"
 		}
 		return err

@@ -35,7 +35,13 @@ exec)
 	[ "$1" = ` + fakeID + ` ] && [ "$(cat ` + dir + `/state)" = running ] && [ ! -e ` + dir + `/gone ] || { echo "container is not running" >&2; exit 1; }
 	[ "$2" = /bin/sh ] || exit 126
 	shift 2
-	exec setsid ` + shell + ` "$@" ;;
+	exec 3<&0
+	setsid ` + shell + ` "$@" <&3 3<&- &
+	while kill -0 $! 2>/dev/null; do
+		[ "$(cat ` + dir + `/state)" = running ] && [ ! -e ` + dir + `/gone ] || kill -s KILL -- -$!
+		sleep 0.02
+	done
+	wait $! ;;
 esac
 `
 	write := func(name, text string) {

@@ -110,13 +110,18 @@ func (h *Host) run(ctx context.Context, s Script, input io.Reader, sink io.Write
 		return h.cancelled(ctx, s, p, x)
 	}
 	res, err := x.verdict(h.name, s.Name, op)
-	if e, ok := h.driver.(explainer); ok && errors.Is(err, ErrNoise) {
+	if t, ok := p.(*turn); ok && t.worn && res.Outcome == NotStarted && ctx.Err() == nil {
+		// Its worker had ended, and nobody had noticed.
+		t.driver.makeRoom()
+		return h.run(ctx, s, nil, sink)
+	}
+	if e, ok := h.driver.(explainer); ok && (errors.Is(err, ErrNoise) || errors.Is(err, ErrLost)) {
 		err = e.unstarted(ctx, err)
 	}
 	return res, err
 }
 
-// explainer is a driver that knows why a script may not have begun.
+// explainer is a driver that knows why a script may not have begun, or not ended.
 type explainer interface {
 	unstarted(ctx context.Context, err error) error
 }

@@ -70,10 +70,13 @@ events_logger = "file"
 		if out, err := p.command("rm", "-f", "-t", "0", "-a").CombinedOutput(); err != nil {
 			t.Errorf("remove the containers: %v: %s", err, out)
 		}
-		exec.Command("umount", "-l", dir+"/store/overlay").Run() // fails when it is not mounted
 		// Podman's own cleaning up, of a container that has ended, may still write.
-		err := os.RemoveAll(dir)
-		for until := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(until); err = os.RemoveAll(dir) {
+		remove := func() error {
+			exec.Command("umount", "-l", dir+"/store/overlay").Run() // fails when it is not mounted
+			return os.RemoveAll(dir)
+		}
+		err := remove()
+		for until := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(until); err = remove() {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if err != nil {
