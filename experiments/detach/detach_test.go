@@ -406,6 +406,37 @@ func TestStart_Refused(t *testing.T) {
 	}
 }
 
+// Two made a place before either had started. The second start comes while the
+// first one's process records and has not said yet that it runs.
+func TestStart_KeepsWhatAQuickerOneRecords(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	results := filepath.Join(t.TempDir(), "r")
+	must(t, os.WriteFile(results, []byte("r1 r2 r3"), 0o600))
+	var places []Place
+	for range 2 {
+		p, err := Prepare(ctx, w.h, w.state, "k3v7")
+		must(t, err)
+		must(t, Send(ctx, w.h, p, Job{SweepID: "k3v7", Version: "v1", Store: "mine"}, results))
+		places = append(places, p)
+	}
+	dir := places[0].Dir
+	must(t, Start(ctx, w.h, places[0], self(t), nil))
+	w.awaits(dir, Running)
+	recorded := filepath.Join(dir, ResultsFile)
+	must(t, os.WriteFile(recorded, []byte("r1 r2 r3 and more"), 0o600))
+	identity := filepath.Join(dir, identityFile)
+	must(t, os.Rename(identity, identity+".later"))
+	var refused *RefusedError
+	if err := Start(ctx, w.h, places[1], self(t), nil); !errors.As(err, &refused) || !strings.Contains(refused.Log, ErrTaken.Error()) {
+		t.Errorf("got %v", err)
+	}
+	must(t, os.Rename(identity+".later", identity))
+	if text, err := os.ReadFile(recorded); string(text) != "r1 r2 r3 and more" {
+		t.Errorf("what was recorded is %q, %v", text, err)
+	}
+}
+
 func TestFind_HostsThatHaveNothing(t *testing.T) {
 	w := newWorld(t)
 	l, err := Find(t.Context(), w.h, w.state, "k3v7")

@@ -21,6 +21,8 @@ main() {
 	[ "$(stands "$DIR")" != running ] || adopted
 	if [ -d "$STAGE" ]; then
 		if [ -d "$DIR" ]; then
+			# Another start was quicker: a process may be recording to what is there.
+			[ ! -f "$DIR/results.db" ] || rm -f "$STAGE/results.db"
 			mv -f "$STAGE"/* "$DIR" && rmdir "$STAGE" || refuse "$DIR cannot be written"
 		else
 			mv "$STAGE" "$DIR" || refuse "$DIR cannot be made"
