@@ -52,6 +52,8 @@ func commandOf(p server.Process, session map[string]string) origin.Command {
 		note("its folder cannot be read: set server.cwd if a path is relative")
 	}
 	switch {
+	case p.Log == "" && p.EnvironHidden:
+		note("where its output goes cannot be read: specrun import takes its log by path")
 	case p.Log == "":
 		note("its output goes into no file, so there is no log of it to import")
 	case p.LogGone:

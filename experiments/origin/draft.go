@@ -58,6 +58,11 @@ type InvalidError struct{ Word, Why string }
 
 func (e *InvalidError) Error() string { return fmt.Sprintf("%q %s", e.Word, e.Why) }
 
+// Hint says what the user can do.
+func (e *InvalidError) Hint() string {
+	return "give the command of the server itself, with the flag that says its port, or --from-pid of the process that listens"
+}
+
 // NewDraft makes an experiment file of a command. It fails with an *InvalidError
 // on words that YAML cannot hold, and when there are none.
 func NewDraft(c Command, o Options) (*Draft, error) {
@@ -79,10 +84,10 @@ func NewDraft(c Command, o Options) (*Draft, error) {
 	d.split = takeApart(argv)
 	d.unwrapped()
 	d.Engine = d.split.engine
-	if d.Engine == Another {
-		d.another()
-	} else {
+	if d.Engine != Another {
 		d.known()
+	} else if err := d.another(); err != nil {
+		return nil, err
 	}
 	d.setGPUs()
 	d.hideEnv()
@@ -227,9 +232,12 @@ func (d *Draft) setPort() {
 }
 
 // another drafts a server of which only the command line is known.
-func (d *Draft) another() {
+func (d *Draft) another() error {
 	d.port = d.command.Port
 	words := slices.Clone(d.split.rest)
+	if len(words) == 0 {
+		return &InvalidError{strings.Join(d.command.Argv, " "), "names no server"}
+	}
 	said := false
 	for i := range words {
 		name, value, joined := strings.Cut(words[i], "=")
@@ -247,6 +255,12 @@ func (d *Draft) another() {
 		said = true
 	}
 	d.words = words
+	if only := slices.Index(words, strconv.Itoa(d.port)); !said && d.port > 0 && only > 0 && !slices.Contains(words[only+1:], words[only]) {
+		words[only], said = "\x00", true
+	}
+	if !said && d.port == 0 {
+		return &InvalidError{path.Base(d.split.rest[0]), "is no engine that is known, listens on no port that can be seen, and is told none: is it a server?"}
+	}
 	if !said {
 		d.note("no word of the command is the port on which it listens: set server.port, and write ${port} where it belongs")
 	}
@@ -269,6 +283,7 @@ func (d *Draft) another() {
 		d.note("a secret stood in the command: %s stands for it, so the server does not start like this; give it by server.env if the program reads one", secretWord)
 	}
 	d.note("no engine that is known: nothing is read back from the server, and nothing could be lifted into params")
+	return nil
 }
 
 // secretWord stands where a secret was.

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -182,6 +183,23 @@ func TestNewDraft_AnotherEngineKeepsItsCommandLine(t *testing.T) {
 	d, text, _ := planOf(t, Command{Argv: strings.Fields("/opt/x --api-key abcdefgh --listen 0.0.0.0:9000"), Port: 9000})
 	if strings.Contains(text, "abcdefgh") || !strings.Contains(strings.Join(d.Notes, " "), "a secret stood in the command") || !strings.Contains(text, "0.0.0.0:${port}") {
 		t.Errorf("%q\n%s", d.Notes, text)
+	}
+}
+
+func TestNewDraft_WhatIsNoServerIsRefused(t *testing.T) {
+	for _, argv := range [][]string{{"sleep", "60"}, {"nohup"}, {}, {"/opt/x", "\xff", "--port", "1"}} {
+		var invalid *InvalidError
+		if d, err := NewDraft(Command{Argv: argv}, Options{}); !errors.As(err, &invalid) || invalid.Hint() == "" {
+			t.Errorf("%q: %+v, %v", argv, d, err)
+		}
+	}
+	_, text, _ := planOf(t, Command{Argv: strings.Fields("python3 -m http.server 9000"), Port: 9000})
+	if !strings.Contains(text, "  command: [python3, -m, http.server, '${port}']") {
+		t.Error(text)
+	}
+	d, err := NewDraft(Command{Argv: []string{"/opt/own-server"}, Port: 9000}, Options{})
+	if err != nil || !strings.Contains(strings.Join(d.Notes, " "), "no word of the command is the port") {
+		t.Errorf("%v, %v", d, err)
 	}
 }
 
