@@ -70,6 +70,31 @@ func TestParseLook(t *testing.T) {
 	}
 }
 
+// A line longer than what one look brings is passed over, and what comes behind
+// it is told.
+func TestParseLook_ALineThatNoLookHolds(t *testing.T) {
+	events := strings.Repeat("x", lookChunk+100) + "\n" + `{"began":"me"}` + "\n"
+	var told []Event
+	var at int64
+	for looks := 0; ; looks++ {
+		if looks == 5 {
+			t.Fatalf("still at %d after %d looks", at, looks)
+		}
+		data := events[at:min(at+lookChunk, int64(len(events)))]
+		st, err := parseLook([]byte("is running\ndata\n"+data), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, at = append(told, st.Events...), st.At
+		if !st.More {
+			break
+		}
+	}
+	if len(told) != 1 || told[0].Began != "me" || at != int64(len(events)) {
+		t.Errorf("told %+v, at %d of %d", told, at, len(events))
+	}
+}
+
 func TestReadJob_PatchesAreWhatThePlanMeans(t *testing.T) {
 	p, err := patches.Lookup("profiling-v4")
 	if err != nil {

@@ -65,7 +65,12 @@ func parseLook(out []byte, from int64) (Status, error) {
 	for {
 		line, rest, whole := bytes.Cut(data, []byte("\n"))
 		if !whole {
-			return st, nil // half a line is being written, or the chunk ends in it
+			// Half a line is being written, or the chunk ends in it. One that no look
+			// can hold is no event: it would be asked for again and again.
+			if len(data) == lookChunk {
+				st.At += lookChunk
+			}
+			return st, nil
 		}
 		st.At += int64(len(line)) + 1
 		data = rest
