@@ -105,14 +105,19 @@ func (a *app) send(ctx context.Context, c *connection, results *store.Store, pla
 		return nil, err
 	}
 	j.Version, j.From, j.Store = version, experiments.Controller(), a.storeName(results)
+	was, err := detachedOn(ctx, results, j.SweepID)
+	if err != nil {
+		return nil, err
+	}
 	// From now on the host may have it, whatever becomes of this command.
 	if err := results.Claim(ctx, j.SweepID, claimOf(c.entry.Name), store.Forever); err != nil {
 		return nil, err
 	}
 	dir, err := a.sendJob(ctx, c, results, worker, j, secrets)
 	if err != nil {
-		// Nobody has the sweep, unless the connection was lost at the wrong moment.
-		if !detach.HostLost(err) && ctx.Err() == nil {
+		// Nobody has the sweep, unless the connection was lost at the wrong moment, or
+		// an earlier process left results there: nobody may go on without them.
+		if was == "" && !detach.HostLost(err) && ctx.Err() == nil {
 			err = errors.Join(err, results.Claim(context.WithoutCancel(ctx), j.SweepID, claimOf(c.entry.Name), 0))
 		}
 		return nil, err

@@ -220,6 +220,19 @@ func testDetachedIsKilled(t *testing.T, bin string) {
 		t.Errorf("want exit 1 and how to go on: %s", a)
 	}
 
+	// A resume that the host refuses leaves the sweep with the host, which has
+	// results that may not be here.
+	job := filepath.Join(dir, "job.json")
+	must(t, os.Rename(job, job+".was"))
+	must(t, os.MkdirAll(filepath.Join(job, "in the way"), 0o700))
+	for range 2 {
+		if a := u.does(1, "resume", "--store", "results.db"); !strings.Contains(a.stderr, "cannot be written") {
+			t.Errorf("want that the host refuses it: %s", a)
+		}
+	}
+	must(t, os.RemoveAll(job))
+	must(t, os.Rename(job+".was", job))
+
 	r = u.start("resume", "--store", "results.db")
 	r.until("goes on on lab by itself")
 	r.until("[2/")

@@ -86,7 +86,7 @@ func (a *app) fetchListed(ctx context.Context, c *connection, results *store.Sto
 	}
 	a.note("%s: fetched sweep %s (%s)%s", c.Name(), l.SweepID, l.State, news(m))
 	if l.State != detach.Ended {
-		if ours == "" {
+		if ours == "" && !m.Stale { // else it went on here, and what is there is left over
 			return results.Claim(ctx, l.SweepID, claimOf(c.entry.Name), store.Forever)
 		}
 		return nil

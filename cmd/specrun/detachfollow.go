@@ -35,6 +35,7 @@ type follower struct {
 	printing *sync.Mutex // while its end is told; nil: nobody else prints
 	next     string      // what is useful after it
 	cancel   bool        // it is being ended
+	held     bool        // the store here had the host's claim on it when the following began
 
 	fetched time.Time     // when results came last
 	took    time.Duration // how long that took
@@ -56,6 +57,11 @@ func (f *follower) follow(ctx context.Context, c *connection) error {
 	a.stopping.Store(&left)
 	f.seen = a.newWatch(f.plan, f.several)
 	f.seen.estimate = 0 // since when it runs, the first event says
+	holder, err := detachedOn(ctx, f.results, f.id)
+	if err != nil {
+		return errors.Join(f.explain(ctx, err), c.Close())
+	}
+	f.held = holder != ""
 	if f.fetched.IsZero() {
 		if err := f.fetch(ctx, c); err != nil && !detach.HostLost(err) {
 			return errors.Join(f.explain(ctx, err), c.Close())
@@ -107,10 +113,12 @@ func (f *follower) fetch(ctx context.Context, h detach.Host) error {
 	return nil
 }
 
-// gone says that another follower has fetched all of it and removed the folder.
+// gone says that another follower has fetched all of it and removed the folder:
+// it gave up the claim then. Where there was none that says nothing, and what the
+// host has must not be taken for fetched.
 func (f *follower) gone(ctx context.Context, err error) bool {
 	host, held := detachedOn(ctx, f.results, f.id)
-	return err != nil && !detach.HostLost(err) && held == nil && host == ""
+	return f.held && !detach.HostLost(err) && held == nil && host == ""
 }
 
 // explain says what the end of the following does not end.
