@@ -46,6 +46,11 @@ func TestRelease_Order(t *testing.T) {
 // Pairs of servers that a release makes one, and those that look like it.
 func TestSettle_EqualServers(t *testing.T) {
 	chain := spec("3", "1", "4")
+	ngram := func(draft string) []Flag {
+		flags := spec("3", "1", draft)
+		flags[0] = flag("speculative-algorithm", Value, "ngram")
+		return flags
+	}
 	v2 := func(v string) map[string]string { return map[string]string{sglangSpecV2: v} }
 	for name, c := range map[string]struct {
 		version    string
@@ -55,6 +60,7 @@ func TestSettle_EqualServers(t *testing.T) {
 	}{
 		"topk 1 fixes the draft":          {"0.5.12", spec("3", "1", "24"), chain, nil, nil, true},
 		"of any release":                  {"", spec("3", "1", "24"), chain, nil, nil, true},
+		"ngram drafts what it is asked":   {"0.5.10", ngram("24"), ngram("8"), nil, nil, false},
 		"a tree has its draft":            {"0.5.12", spec("3", "2", "6"), spec("3", "2", "7"), nil, nil, false},
 		"48 running":                      {"0.5.10", more(chain, flag("max-running-requests", Value, "48")), chain, nil, nil, true},
 		"64 running":                      {"0.5.10", more(chain, flag("max-running-requests", Value, "64")), chain, nil, nil, false},

@@ -73,9 +73,29 @@ func find(flags []Flag, key string) (string, bool) {
 	return "", false
 }
 
+// sglangAlgorithm is how flags ask for speculation, upper-cased as the server does
+// it; "" is none.
+func sglangAlgorithm(flags []Flag) string {
+	text, _ := find(flags, "speculative_algorithm")
+	text = strings.ToUpper(strings.TrimSpace(text))
+	if text == "NEXTN" {
+		return "EAGLE"
+	}
+	return text
+}
+
+// draftsInSteps says whether an algorithm drafts step by step with a draft model.
+func draftsInSteps(algorithm string) bool {
+	return slices.Contains([]string{"EAGLE", "EAGLE3", "STANDALONE"}, algorithm)
+}
+
 // draftTokens is the number of draft tokens that the server takes when topk is
-// 1, whatever was asked: it verifies a chain of the steps and the bonus.
+// 1, whatever was asked: it verifies a chain of the steps and the bonus. Others,
+// NGRAM for one, draft as many as they are asked for.
 func draftTokens(flags []Flag) (string, bool) {
+	if a := sglangAlgorithm(flags); a != "" && !draftsInSteps(a) {
+		return "", false
+	}
 	topk, ok := find(flags, "speculative_eagle_topk")
 	if !ok || strings.TrimSpace(topk) != "1" {
 		return "", false

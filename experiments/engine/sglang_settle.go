@@ -81,20 +81,9 @@ func (s *sglangSettling) number(key string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// algorithm is upper-cased, as the server does; "" is no speculation.
-func (s *sglangSettling) algorithm() string {
-	text, _ := s.flag("speculative_algorithm")
-	text = strings.ToUpper(strings.TrimSpace(text))
-	if text == "NEXTN" {
-		return "EAGLE"
-	}
-	return text
-}
+func (s *sglangSettling) algorithm() string { return sglangAlgorithm(s.out.Flags) }
 
-// drafts says whether the algorithm drafts step by step with a draft model.
-func (s *sglangSettling) drafts() bool {
-	return slices.Contains([]string{"EAGLE", "EAGLE3", "STANDALONE"}, s.algorithm())
-}
+func (s *sglangSettling) drafts() bool { return draftsInSteps(s.algorithm()) }
 
 func (s *sglangSettling) note(format string, args ...any) {
 	s.out.Notes = append(s.out.Notes, fmt.Sprintf(format, args...))
