@@ -30,8 +30,8 @@ type Unit struct {
 //
 // Start may stay for as long as the server runs; then it is the launch's process.
 // When it ends with status 0 the server is the process whose pid it printed last,
-// alone on a line, else the one that carries SPECRUN_RUN_ID in its environment: on
-// the port, or else the eldest.
+// alone on a line, if that is younger than the launch; else the one that carries
+// SPECRUN_RUN_ID in its environment: on the port, or else the eldest.
 type Commands struct {
 	Start  []string
 	Stop   []string // nil: the processes are ended as those of a start without it

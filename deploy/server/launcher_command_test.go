@@ -111,7 +111,7 @@ func TestCommand_ThatLeavesNothingOrFails(t *testing.T) {
 		code int
 		tail string
 	}{
-		"nothing": {"echo done", 0, "no line of its output is a pid alone"},
+		"nothing": {"echo done", 0, "no line of its output is alone the pid of one"},
 		"fails":   {"echo no node is free >&2; exit 7", 7, "no node is free"},
 	} {
 		port := freePort(t)
@@ -124,6 +124,27 @@ func TestCommand_ThatLeavesNothingOrFails(t *testing.T) {
 		if _, err := b.stop(name, StopOptions{}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A number alone on a line may be anything: a process that ran before is nobody's
+// server, and the stop leaves it alone.
+func TestCommand_PrintsThePidOfAStranger(t *testing.T) {
+	b := newBench(t)
+	stranger, began := sleeper(t), time.Now()
+	// The kernel tells the start of a process in hundredths of a second.
+	eventually(t, "it is older", func() bool { return time.Since(began) > 20*time.Millisecond })
+	port := freePort(t)
+	st := b.start(b.byCommand("l1", port, Commands{Start: []string{b.program("start", "echo "+itoa(stranger))}}))
+	var exited *ExitedError
+	if _, err := b.waitReady(st, port); !errors.As(err, &exited) {
+		t.Errorf("ready: %v", err)
+	}
+	if now := b.look("l1"); now.Phase != Exited || now.Identity.PID == stranger {
+		t.Errorf("state %+v", now)
+	}
+	if _, err := b.stop("l1", StopOptions{Grace: 100 * time.Millisecond}); err != nil || !living(stranger) {
+		t.Errorf("stop: %v; the stranger lives: %v", err, living(stranger))
 	}
 }
 

@@ -46,6 +46,7 @@ keep() {
 	# which a shell cannot undo and the server would inherit.
 	defaults='env --default-signal=HUP,INT,QUIT,TERM'
 	$defaults true 2>/dev/null || defaults=
+	proc $$ && a_since=$p_ticks
 	# In the foreground, for its status. It leads no process group, so setsid
 	# execs in place and the server keeps this child's pid.
 	# shellcheck disable=SC2086
@@ -64,7 +65,7 @@ adopt() {
 	while ! successor_pid; do
 		clock
 		if [ "$t_cs" -ge "$a_limit" ] || [ -e "$DIR/stopped" ]; then
-			echo "specrun: the start command has ended; no process has SPECRUN_RUN_ID=$ID in its environment, and no line of its output is a pid alone" >>"$DIR/server.log"
+			echo "specrun: the start command has ended; no process has SPECRUN_RUN_ID=$ID in its environment, and no line of its output is alone the pid of one that it started" >>"$DIR/server.log"
 			return 1
 		fi
 		nap 0.1
@@ -75,10 +76,11 @@ adopt() {
 
 # successor_pid: sets a_pid to the pid that the command printed last, alone on a
 # line; else to the process with our run id that listens on the port, else to the
-# eldest of those.
+# eldest of those. A pid is believed only of a process that began after the launch:
+# any other number that stands alone would have a stranger ended at the stop.
 successor_pid() {
-	a_pid=$(head -c 65536 "$DIR/server.log" | sed -n 's/^[ 	]*\([1-9][0-9]*\)[ 	]*$/\1/p' | tail -n 1)
-	if [ -n "$a_pid" ] && proc "$a_pid" && [ "$p_state" != Z ]; then return 0; fi
+	a_pid=$(head -c 65536 "$DIR/server.log" | sed -n 's/^[[:space:]]*\([1-9][0-9]*\)[[:space:]]*$/\1/p' | tail -n 1)
+	if [ -n "$a_pid" ] && proc "$a_pid" && [ "$p_state" != Z ] && [ "$p_ticks" -ge "$a_since" ]; then return 0; fi
 	a_pid='' a_born=''
 	a_marked=$(with_run_id "$ID")
 	for a_one in $a_marked; do
