@@ -62,6 +62,7 @@ func (r *startLog) Observe(chunk []byte) server.Observation {
 	r.follower.Samples()
 	r.follower.Decode()
 	r.follower.Rows()
+	r.follower.Prefills()
 	r.follower.Speculation()
 	seen.Crash = r.text.explain.crash(r.follower.Crash(), &r.usage)
 	return seen
