@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,6 +55,7 @@ func (r *crashReader) read(long *entry, run int) {
 	key := e.stream.base()
 	if !r.ready[run] && containsAny(e.msg, readyWords) {
 		r.ready[run] = true
+		r.outlived(run)
 	}
 	if !r.clean[run] && containsAny(e.msg, stopWords) {
 		r.clean[run] = true
@@ -164,6 +166,15 @@ func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
 		rank = tb.rank
 	}
 	r.keep(finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb, phase: r.phases.of(e.stream, run)})
+}
+
+// outlived drops the imports that failed in a start which came to its end all the
+// same: a plugin or a model that nobody asked for.
+func (r *crashReader) outlived(run int) {
+	if r.proof[run] {
+		return
+	}
+	r.found = slices.DeleteFunc(r.found, func(f finding) bool { return f.run == run && f.rule == nil && f.kind == kindImport })
 }
 
 // alive is called for each sign of life: a decode line, a served request.

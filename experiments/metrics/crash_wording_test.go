@@ -143,6 +143,49 @@ func TestCrash_Decoys(t *testing.T) {
 	}
 }
 
+// What an argument parser says ends a start, whatever program it names and
+// whoever prints the line; the same words in a request do not end a server.
+func TestCrash_ArgumentsRefusedOrQuoted(t *testing.T) {
+	const refusal = "error: unrecognized arguments: --max-num-seq 4"
+	for _, line := range []string{
+		"api_server.py: " + refusal,
+		"vllm serve: " + refusal,
+		"python3 -m sglang.launch_server: " + refusal,
+		"/opt/venv/bin/llama-server: error: argument --ctx-size: expected one argument",
+		"server-1  | launch.py: " + refusal,
+		"(APIServer pid=11) vllm serve: " + refusal,
+	} {
+		if c := crashOf(t, "usage: x [-h] [--max-num-seqs N]\n"+line+"\n"); c == nil || c.Kind != "engine_start_failed" {
+			t.Errorf("%q: %+v", line, c)
+		}
+	}
+	for _, line := range []string{
+		"[2026-01-01 00:02:00] Receive: obj=GenerateReqInput(text='main.py: " + refusal + "')",
+		"[2026-01-01 00:02:00] INFO: the prompt was \"x: error: argument --steps: invalid int value\"",
+	} {
+		if c := crashOf(t, args+ready+decode+line+"\n"+decode); c != nil {
+			t.Errorf("%q: %+v", line, c)
+		}
+	}
+}
+
+// A module that nobody needs does not import, with a traceback, and the server
+// serves: however it ends later, that was not why.
+func TestCrash_ImportThatTheStartOutlived(t *testing.T) {
+	const fault = "Traceback (most recent call last):\n" +
+		"  File \"/usr/lib/python3.12/importlib/__init__.py\", line 90, in import_module\n" +
+		"    return _bootstrap._gcd_import(name[level:], package, level)\n" +
+		"  File \"/opt/x/plugin/__init__.py\", line 3, in <module>\n" +
+		"    import helper\n" +
+		"RuntimeError: helper needs another GPU\n"
+	if c := crashOf(t, args+fault); c == nil || c.Kind != "import_error" {
+		t.Errorf("nothing behind it: %+v", c)
+	}
+	if c := crashOf(t, args+fault+ready); c != nil {
+		t.Errorf("ready behind it: %+v", c)
+	}
+}
+
 // Running out of memory is told apart by what the server was doing.
 func TestCrash_PhaseOfMemory(t *testing.T) {
 	const oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB\n"
