@@ -24,8 +24,14 @@
 // its environment and was orphaned escapes this; it shows as the holder of the
 // port.
 //
-// Leases ([AcquireLease]) keep two controllers from using one port or GPU at the
-// same time. They expire by the host's clock, but not while their launch lives.
+// Leases ([Acquire]) keep two controllers from using one port or GPU at the same
+// time, or from wanting different patches in the same files; those who want the
+// very same patch set share it, and the last one knows that it is ([LastHolder]).
+// Leases expire by the host's clock, but not while their launch lives. Whoever has
+// to wait has a place in a queue, which goes in order of arrival.
+//
+// A stop that cannot be proved marks the host ([Mark]): nothing starts there until
+// it is.
 //
 // What to start, and what its log says, is package engine's; what a launch is
 // for is package experiments'. The scripts run under dash, bash and busybox, one
