@@ -3,17 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,7 +149,7 @@ func (v *vllmTest) sweep() {
 func (v *vllmTest) measured(r *running, tokens int) int {
 	v.t.Helper()
 	const beyond = 16 + 96 + 64 // the probe, the warm-up, and a part of what is measured
-	for limit := time.Now().Add(30 * time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Minute); time.Now().Before(limit); time.Sleep(500 * time.Millisecond) {
 		if r.exited() {
 			v.t.Fatalf("ended early: %s", r.end())
 		}
@@ -174,34 +169,6 @@ func (v *vllmTest) measured(r *running, tokens int) int {
 // exited says that a command has ended, without waiting for it.
 func (r *running) exited() bool { return !alive(r.Process.Pid) }
 
-var generatedTokens = regexp.MustCompile(`(?m)^vllm:generation_tokens_total\{[^}]*\} ([0-9.e+]+)`)
-
-// generated reads the server's counter; 0 when it does not answer.
-func generated(url string) float64 {
-	if url == "" {
-		return 0
-	}
-	client := http.Client{Timeout: 5 * time.Second}
-	resp, err := client.Get(url + "/metrics")
-	if err != nil {
-		return 0
-	}
-	defer resp.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(resp.Body); err != nil {
-		return 0
-	}
-	m := generatedTokens.FindSubmatch(text.Bytes())
-	if m == nil {
-		return 0
-	}
-	n, err := strconv.ParseFloat(string(m[1]), 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // describe writes gen.yaml from the running server.
 func (v *vllmTest) describe(pid int) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -211,7 +178,7 @@ func (v *vllmTest) describe(pid int) {
 	if !strings.Contains(a.stdout+a.stderr, "the plan has the same command") {
 		v.t.Errorf("init does not say that the plan has the same command: %s", a)
 	}
-	v.t.Logf("specrun init --from-pid %d:\n%s", pid, a.stderr)
+	v.t.Logf("specrun init --from-pid %d:\n%s", pid, a.stdout+a.stderr)
 }
 
 // runOf gives the last run of a cell; 0 tokens is the baseline.
@@ -336,67 +303,7 @@ func (v *vllmTest) nothingLeft() {
 	if a := v.does(0, "server", "status", "--host", "local", "--json"); len(a.lines(t, "server")) != 0 {
 		t.Errorf("left behind: %s", a)
 	}
-	locks, err := filepath.Glob(filepath.Join(v.home, ".local/state/specrun/locks/*"))
-	must(t, err)
-	for _, l := range locks {
-		t.Logf("lock directory %s", filepath.Base(l))
+	if a := v.does(0, "lock", "status", "--host", "local"); !strings.Contains(a.stdout, "no locks") || !strings.Contains(a.stdout, "no leases") {
+		t.Errorf("left behind: %s", a)
 	}
-}
-
-// left lists processes that have files of the environment mapped, and segments of
-// shared memory.
-func left(t *testing.T, python string) []string {
-	t.Helper()
-	var out []string
-	env := filepath.Dir(filepath.Dir(python))
-	procs, err := filepath.Glob("/proc/[0-9]*")
-	must(t, err)
-	for _, p := range procs {
-		maps, err := os.ReadFile(filepath.Join(p, "maps"))
-		if err == nil && bytes.Contains(maps, []byte(env)) {
-			title, _ := os.ReadFile(filepath.Join(p, "cmdline")) // it may just have ended
-			out = append(out, fmt.Sprintf("process %s: %q", filepath.Base(p), title))
-		}
-	}
-	shm, err := os.ReadDir("/dev/shm")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	for _, f := range shm {
-		if strings.HasPrefix(f.Name(), "psm_") || strings.HasPrefix(f.Name(), "sem.mp-") {
-			out = append(out, "/dev/shm/"+f.Name())
-		}
-	}
-	return out
-}
-
-// children are the processes of the session that a process leads, without itself.
-func children(t *testing.T, leader int) []int {
-	t.Helper()
-	var out []int
-	procs, err := filepath.Glob("/proc/[0-9]*")
-	must(t, err)
-	for _, p := range procs {
-		f := statFields(filepath.Join(p, "stat"))
-		pid, _ := strconv.Atoi(filepath.Base(p))
-		if len(f) > 3 && f[3] == strconv.Itoa(leader) && pid != leader {
-			out = append(out, pid)
-		}
-	}
-	return out
-}
-
-func alive(pid int) bool {
-	f := statFields(fmt.Sprintf("/proc/%d/stat", pid))
-	return len(f) > 0 && f[0] != "Z" && f[0] != "X"
-}
-
-// statFields are those behind the command's name, from the state on; none when the
-// process is gone.
-func statFields(path string) []string {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 }

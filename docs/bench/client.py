@@ -4,12 +4,15 @@
     make test-engines                                   installs vLLM, then runs this
     docs/bench/client.py --python ENV/bin/python --model DIR [--url URL --served NAME]
 
-Pairs of measurements, who goes first alternating, until the half-width of the 95 %
-interval of the ratio (built-in over vllm bench serve) of output tokens per second
-is under 5 %, at least 6 and at most 20 pairs. Without --url a server of its own is
+Pairs, until the half-width of the 95 % interval of the ratio (built-in over vllm
+bench serve) of output tokens per second is under 5 %, at least 6 and at most 20. In
+a pair each client measures --turns times, in turn, and who goes first alternates, so
+that what the machine does meanwhile hits both. Without --url a server of its own is
 started and ended. Both clients send the same prompts, one at a time, greedy, with a
 fixed number of tokens, after one request that is not counted; vllm bench serve stays
-loaded from pair to pair, since its imports take longer than what is measured.
+loaded from pair to pair, since its imports take longer than what is measured. On a
+machine that does other work --core N gives server and clients alike the core N and
+real-time priority, which needs root.
 """
 import argparse
 import json
@@ -57,8 +60,9 @@ class Server:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        # One thread each: on few cores they would wait for each other.
         env = dict(os.environ, HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_CPU_KVCACHE_SPACE="1",
-                   VLLM_CPU_OMP_THREADS_BIND="nobind")
+                   VLLM_CPU_OMP_THREADS_BIND="nobind", OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", NUMBA_NUM_THREADS="1")
         speculation = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
         self.process = subprocess.Popen(
             [python, "-m", "vllm.entrypoints.cli.main", "serve", model, "--served-model-name", "tiny", "--host", "127.0.0.1",
@@ -84,12 +88,16 @@ class Server:
             try:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:
-                pass
-        try:  # the engine's processes are in the session
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
+                self.process.kill()
+                self.process.wait()
+        # The engine's processes are in the session; the last one removes the
+        # shared memory.
+        for patience in range(100):
+            try:
+                os.killpg(self.process.pid, 0 if patience < 99 else signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            time.sleep(0.1)
 
 
 class BuiltIn:
@@ -107,10 +115,11 @@ class BuiltIn:
         (folder / "job.json").write_text(json.dumps(self.job))
         subprocess.run([self.specrun, "bench-worker", "--dir", str(folder)], check=True)
         r = json.loads((folder / "report.json").read_text())
+        if r["failed"]:
+            sys.exit(f"{self.name}: {r['failed']} requests failed")
         done = [q for q in r["requests"] if not q.get("error")]
         seconds = (r["end_us"] - r["start_us"]) / 1e6
-        return {"failed": r["failed"], "tokens": sum(q["output_tokens"] for q in done),
-                "tok/s": sum(q["output_tokens"] for q in done) / seconds,
+        return {"tokens": sum(q["output_tokens"] for q in done), "seconds": seconds,
                 "TTFT ms": statistics.fmean((q["first_token_us"] - q["start_us"]) / 1e3 for q in done),
                 "TPOT ms": statistics.fmean((q["end_us"] - q["first_token_us"]) / 1e3 / (q["output_tokens"] - 1) for q in done),
                 "texts": sorted(q.get("output", "") for q in done)}
@@ -146,12 +155,18 @@ class VLLMBench:
         print(json.dumps(self.argv + [str(folder)]), file=self.process.stdin, flush=True)
         self.answered("done")
         r = json.loads((folder / "result.json").read_text())
-        return {"failed": r["failed"], "tokens": r["total_output_tokens"], "tok/s": r["output_throughput"],
+        if r["failed"]:
+            sys.exit(f"{self.name}: {r['failed']} requests failed")
+        return {"tokens": r["total_output_tokens"], "seconds": r["total_output_tokens"] / r["output_throughput"],
                 "TTFT ms": r["mean_ttft_ms"], "TPOT ms": r["mean_tpot_ms"], "texts": sorted(r["generated_texts"])}
 
     def end(self):
         self.process.stdin.close()
-        self.process.wait(60)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 class Load:
@@ -175,20 +190,29 @@ def half_width(ratios):
     return (high - low) / 2 / ratio
 
 
-def compare(clients, folder, enough, most):
+def together(results):
+    """Returns one result of the turns of a pair."""
+    tokens, seconds = (sum(r[what] for r in results) for what in ("tokens", "seconds"))
+    return {"tok/s": tokens / seconds, "TTFT ms": statistics.fmean(r["TTFT ms"] for r in results),
+            "TPOT ms": statistics.fmean(r["TPOT ms"] for r in results),
+            "tokens": {r["tokens"] for r in results}, "texts": [r["texts"] for r in results]}
+
+
+def compare(clients, folder, turns, enough, most):
     """Measures in pairs; returns what each client found, in order."""
     found = {c.name: [] for c in clients}
     print(f"{'pair':>4} {'built-in tok/s':>15} {'vllm tok/s':>11} {'ratio':>7} {'half-width':>10}")
     ratios = []
     while len(ratios) < most and (len(ratios) < FEWEST or half_width(ratios) >= enough):
         n = len(ratios) + 1
-        for c in clients if n % 2 else reversed(clients):
-            there = folder / f"{n}-{c.name.split()[0]}"
-            there.mkdir()
-            result = c.measure(there)
-            if result["failed"]:
-                sys.exit(f"{c.name}: {result['failed']} requests failed")
-            found[c.name].append(result)
+        pair = {c.name: [] for c in clients}
+        for turn in range(turns):
+            for c in clients if (n + turn) % 2 else reversed(clients):
+                there = folder / f"{n}-{turn}-{c.name.split()[0]}"
+                there.mkdir()
+                pair[c.name].append(c.measure(there))
+        for name, results in pair.items():
+            found[name].append(together(results))
         ours, theirs = (found[c.name][-1]["tok/s"] for c in clients)
         ratios.append(ours / theirs)
         width = f"{half_width(ratios):10.1%}" if n > 1 else f"{'-':>10}"
@@ -203,9 +227,9 @@ def conclude(ours, theirs, enough):
         ratio, low, high = interval([a[what] / b[what] for a, b in zip(ours, theirs)])
         medians = [statistics.median(r[what] for r in results) for results in (ours, theirs)]
         print(f"{what:8} built-in {medians[0]:8.2f}  vllm bench serve {medians[1]:8.2f}  ratio {ratio:.3f} [{low:.3f}, {high:.3f}]")
-    tokens = {r["tokens"] for r in ours + theirs}
-    same = all(r["texts"] == ours[0]["texts"] for r in ours + theirs)
-    print(f"tokens generated in each measurement: {sorted(tokens)}; texts {'the same in all' if same else 'DIFFER'}")
+    tokens = set().union(*(r["tokens"] for r in ours + theirs))
+    same = all(texts == ours[0]["texts"][0] for r in ours + theirs for texts in r["texts"])
+    print(f"tokens generated in each turn: {sorted(tokens)}; texts {'the same in all' if same else 'DIFFER'}")
     ratios = [a["tok/s"] / b["tok/s"] for a, b in zip(ours, theirs)]
     _, low, high = interval(ratios)
     narrow, holds = half_width(ratios) < enough, low <= 1 <= high
@@ -220,12 +244,17 @@ def main():
     p.add_argument("--model", required=True, help="folder of the model")
     p.add_argument("--url", help="a server that runs already")
     p.add_argument("--served", default="tiny", help="the model's name there")
+    p.add_argument("--core", type=int, help="the core for server and clients, with real-time priority")
     p.add_argument("--specrun", default=str(ROOT / "dist" / "specrun"))
-    p.add_argument("--requests", type=int, default=8)
-    p.add_argument("--tokens", type=int, default=128)
+    p.add_argument("--requests", type=int, default=4, help="of one measurement")
+    p.add_argument("--tokens", type=int, default=96, help="of one request")
+    p.add_argument("--turns", type=int, default=4)
     p.add_argument("--enough", type=float, default=ENOUGH)
     p.add_argument("--most", type=int, default=MOST)
     o = p.parse_args()
+    if o.core is not None:  # inherited by all that is started here
+        os.sched_setaffinity(0, {o.core})
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     folder = Path(tempfile.mkdtemp(prefix="client-bench-"))
     agreed, ends = False, []
     try:
@@ -242,8 +271,8 @@ def main():
             if not o.url:
                 print(f"vLLM answers after {server.wait(900):.0f} s more")
             clients = [BuiltIn(o.specrun, url, o.served, load), bench]
-            print(f"{o.requests} requests of {o.tokens} tokens, one at a time\n")
-            agreed = conclude(*compare(clients, folder, o.enough, o.most), o.enough)
+            print(f"in each turn {o.requests} requests of {o.tokens} tokens, one at a time\n")
+            agreed = conclude(*compare(clients, folder, o.turns, o.enough, o.most), o.enough)
     finally:
         for end in reversed(ends):
             end()
