@@ -39,6 +39,7 @@ type follower struct {
 
 	fetched time.Time     // when results came last
 	took    time.Duration // how long that took
+	trouble string        // why they did not come, when that was said
 }
 
 func (a *app) newFollower(results *store.Store, e configs.Host, plan *experiments.Plan, id, dir string) *follower {
@@ -63,7 +64,7 @@ func (f *follower) follow(ctx context.Context, c *connection) error {
 	}
 	f.held = holder != ""
 	if f.fetched.IsZero() {
-		if err := f.fetch(ctx, c); err != nil && !detach.HostLost(err) {
+		if err := f.tryFetch(ctx, c); err != nil && !detach.HostLost(err) {
 			return errors.Join(f.explain(ctx, err), c.Close())
 		}
 	}
@@ -98,7 +99,22 @@ func (f *follower) on(ctx context.Context, h detach.Host, e detach.Event, now bo
 	if f.a.now().Sub(f.fetched) < every {
 		return nil
 	}
-	return f.fetch(ctx, h)
+	return f.tryFetch(ctx, h)
+}
+
+// tryFetch is fetch while the sweep goes on: that results do not come yet, as when
+// a disk is full, is said once and ends no following. A lost connection does not
+// count as that.
+func (f *follower) tryFetch(ctx context.Context, h detach.Host) error {
+	err := f.fetch(ctx, h)
+	if err == nil || detach.HostLost(err) || ctx.Err() != nil {
+		return err
+	}
+	if text := err.Error(); text != f.trouble {
+		f.trouble = text
+		f.a.note("%s: results of sweep %s do not come yet, trying again: %s", f.entry.Name, f.id, text)
+	}
+	return nil
 }
 
 // fetch brings what the host has by now.

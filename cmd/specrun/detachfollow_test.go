@@ -1,13 +1,56 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"specrun/configs"
+	"specrun/experiments/detach"
 	"specrun/experiments/store"
+	"specrun/remote"
 )
+
+// fullHost is a host that cannot pack anything.
+type fullHost struct {
+	detach.Host
+	err error
+}
+
+func (h fullHost) Name() string { return "gpu" }
+
+func (h fullHost) Run(context.Context, remote.Script) (remote.Result, error) {
+	return remote.Result{}, h.err
+}
+
+// While a sweep goes on, results that do not come end no following; a connection
+// that is lost does, since another one is made then.
+func TestFollower_ResultsThatDoNotComeYet(t *testing.T) {
+	ctx := t.Context()
+	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	var said bytes.Buffer
+	a := &app{env: &env{now: time.Now, stderr: &said}, printer: &printer{err: &said}}
+	f := &follower{a: a, results: results, entry: configs.Host{Name: "gpu"}, id: "k3v7"}
+	for range 2 {
+		if err := f.tryFetch(ctx, fullHost{err: errors.New("no space left on device")}); err != nil {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n := strings.Count(said.String(), "no space left on device"); n != 1 {
+		t.Errorf("said %d times: %s", n, said.String())
+	}
+	if err := f.tryFetch(ctx, fullHost{err: &remote.Error{Host: "gpu", Op: "script", Kind: remote.ErrLost}}); !detach.HostLost(err) {
+		t.Errorf("got %v", err)
+	}
+}
 
 // That a fetch failed counts for nothing only when another follower gave up the
 // claim that there was: else the host's results would be removed unfetched.
