@@ -9,7 +9,7 @@ PACKAGES := ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 
-.PHONY: demo build quick test test-engines unit integration fuzz soak bench lint prereqs clean
+.PHONY: demo build quick test test-launchers test-engines unit integration fuzz soak bench lint prereqs clean
 
 ## demo: the whole job on the built-in practice host, in about a minute
 demo: $(DIST)/specrun
@@ -61,6 +61,10 @@ test-engines: quick
 	@vllm=$$(.ci/vllm .cache/engines) && set -- $$vllm && \
 	  SPECRUN_VLLM_PYTHON=$$1 SPECRUN_VLLM_MODEL=$$2 \
 	  $(GO) test -tags 'integration engines' -count=1 -v -timeout 90m -run '^TestVLLM$$' ./cmd/specrun
+
+## test-launchers: a real systemd in a container; fetches it once into .cache
+test-launchers: prereqs
+	$(GO) test -tags systemd -count=1 -v -run TestSystemd ./deploy/server
 
 ## bench: the ratios against the peers, each from one run; client.py, which needs a
 ## vLLM, is run by test-engines

@@ -63,12 +63,25 @@ unit_ours() {
 	return 1
 }
 
-# unit_status DIR: keeps how the unit's main process ended, as a shell has it.
+# unit_status DIR: keeps how the unit's main process ended, as a shell has it. A
+# unit that is inactive is soon forgotten by its manager: what the drop-in's
+# ExecStopPost= wrote is asked first.
 unit_status() {
-	[ ! -e "$1/exit" ] && unit_read && unit_was "$1" || return 0
+	[ ! -e "$1/exit" ] || return 0
+	{ read -r u_code u_status <"$1/unit.end"; } 2>/dev/null || { unit_read && unit_was "$1"; } || return 0
 	case $u_code in
-	1) put "$1/exit" "$u_status" ;;
+	exited | 1) put "$1/exit" "$u_status" ;;
 	2 | 3) put "$1/exit" "$((128 + u_status))" ;;
+	killed | dumped)
+		u_signal=1
+		while [ "$u_signal" -lt 65 ]; do
+			if [ "$(kill -l "$u_signal" 2>/dev/null)" = "$u_status" ]; then
+				put "$1/exit" "$((128 + u_signal))"
+				return
+			fi
+			u_signal=$((u_signal + 1))
+		done
+		;;
 	esac
 }
 
@@ -110,6 +123,7 @@ unit_drop_in() {
 	printf '[Service]\nType=simple\nPIDFile=\nRestart=no\nRemainAfterExit=no\nWatchdogSec=0\n'
 	[ -z "$UNIT_EXEC" ] || printf 'ExecStart=\nExecStart=%s\n' "$(unit_home "$UNIT_EXEC")"
 	printf 'EnvironmentFile=%s\n' "$(unit_escape "$dir/unit.env")"
+	printf 'ExecStopPost=+/bin/sh -c "echo \\"$$EXIT_CODE $$EXIT_STATUS\\" >\\"$$0\\"" "%s"\n' "$(unit_escape "$dir/unit.end" | sed 's/[\\"]/\\&/g;s/\$/$$/g')"
 	[ -z "$cwd" ] || printf 'WorkingDirectory=%s\n' "$(unit_escape "$cwd")"
 	printf 'StandardOutput=append:%s\nStandardError=append:%s\n' "$(unit_escape "$dir/server.log")" "$(unit_escape "$dir/server.log")"
 }
