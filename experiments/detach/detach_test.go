@@ -318,6 +318,22 @@ func TestStop_EndsItOnce(t *testing.T) {
 	}
 }
 
+func TestStop_EndsItWhereNothingCanBeWritten(t *testing.T) {
+	for _, shell := range shells(t) {
+		t.Run(filepath.Base(shell[0]), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, shell...)
+			dir, err := w.start("k3v7", "v1")
+			must(t, err)
+			must(t, os.Mkdir(filepath.Join(dir, "stop"), 0o700)) // as good as a full disk
+			if state, err := Stop(t.Context(), w.h, dir); state != Running || err != nil {
+				t.Errorf("%v, %v", state, err)
+			}
+			w.awaits(dir, Ended)
+		})
+	}
+}
+
 // Each event is told once although the connection is lost at every second look.
 func TestFollow_OverLostConnections(t *testing.T) {
 	w := newWorld(t)

@@ -11,6 +11,7 @@ main() {
 	asked=
 	{ IFS= read -r asked <"$DIR/stop"; } 2>/dev/null || :
 	[ "$asked" != "$me" ] || return 0
-	printf '%s\n' "$me" >"$DIR/stop" || exit 1
+	# A full disk is a reason to end it, not to leave it.
+	printf '%s\n' "$me" 2>/dev/null >"$DIR/stop" || :
 	kill -TERM "$i_pid" 2>/dev/null || :
 }
