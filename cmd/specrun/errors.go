@@ -234,6 +234,7 @@ var kinds = []struct {
 	{as[*server.MarkedError](), exitConflict},
 	{as[*experiments.NoGPUError](), exitUsage},
 	{as[*server.NotSavedError](), exitUsage},
+	{as[*server.ProtectedError](), exitUsage},
 	{as[*experiments.SeveralServersError](), exitUsage},
 	{as[*store.ClaimedError](), exitLocked},
 	{as[*deploy.ClaimedError](), exitConflict},

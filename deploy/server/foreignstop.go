@@ -41,7 +41,7 @@ type ProcessProof struct {
 // Other, the holder of the port.
 //
 // It blocks until then; the script goes on by itself when the connection is lost.
-// Errors: *GoneError, *DeniedError and *UnsavedError with nothing done;
+// Errors: *GoneError, *DeniedError, *ProtectedError and *UnsavedError with nothing done;
 // *SurvivorError.
 func StopProcess(ctx context.Context, h Host, p Process, o ProcessStop) (ProcessProof, error) {
 	if o.Save != "" {
@@ -137,6 +137,8 @@ func parseProcessProof(host string, process Process, out []byte) (ProcessProof, 
 		return p, &GoneError{Host: host, PID: pid}
 	case "denied":
 		return p, &DeniedError{Host: host, PID: pid, Owner: process.User, Me: me}
+	case "first", "above":
+		return p, &ProtectedError{Host: host, PID: pid, First: state == "first"}
 	case "unsaved":
 		return p, &UnsavedError{Host: host, PID: pid, Detail: detail}
 	case "done":
@@ -163,6 +165,28 @@ func (e *DeniedError) Error() string {
 // Hint says what the user can do.
 func (e *DeniedError) Hint() string {
 	return "ask " + e.Owner + ", or connect as that user or as root: a host entry with user: " + e.Owner
+}
+
+// ProtectedError says that a stop of the process would end more than a server.
+type ProtectedError struct {
+	Host  string
+	PID   int
+	First bool // of its machine or container; else the stop itself would be ended too
+}
+
+func (e *ProtectedError) Error() string {
+	if e.First {
+		return fmt.Sprintf("%s: process %d is the first one, with which all others end; nothing was done", e.Host, e.PID)
+	}
+	return fmt.Sprintf("%s: this specrun runs below process %d or in its session, and would end with it; nothing was done", e.Host, e.PID)
+}
+
+// Hint says what the user can do.
+func (e *ProtectedError) Hint() string {
+	if e.First {
+		return "in a container: stop the container, from its host"
+	}
+	return "name the server itself: nvidia-smi, or ps -ef, on the host lists what runs"
 }
 
 // UnsavedError says that what it takes to start a server again could not be kept.

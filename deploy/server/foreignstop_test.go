@@ -188,6 +188,46 @@ func TestStopProcess_DescendantsAndNobodyElse(t *testing.T) {
 	}
 }
 
+// A stop that would end itself, or everything, is refused before the first signal.
+func TestStopProcess_NeverAboveItself(t *testing.T) {
+	b := newBench(t)
+	for pid, first := range map[int]bool{os.Getpid(): false, 1: true} {
+		var protected *ProtectedError
+		if _, err := StopProcess(t.Context(), b.h, b.describe(pid), ProcessStop{StateDir: b.state, Save: b.id("s")}); !errors.As(err, &protected) || protected.First != first {
+			t.Errorf("process %d: %v", pid, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.state, "saved")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was saved: %v", err)
+	}
+}
+
+// Its command line and folder mean something else outside of its container.
+func TestStopProcess_InAContainerIsNotSaved(t *testing.T) {
+	unshare := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sleep", "600")
+	if os.Getuid() != 0 || exec.Command("unshare", "--pid", "--fork", "true").Run() != nil {
+		t.Skip("only root can start a process among others of its own")
+	}
+	b := newBench(t)
+	if err := unshare.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unshare.Process.Kill(); unshare.Wait() })
+	var inside []int
+	eventually(t, "it runs", func() bool {
+		inside = b.describe(unshare.Process.Pid).Children
+		return len(inside) == 1
+	})
+	p := b.describe(inside[0])
+	var unsaved *UnsavedError
+	if _, err := StopProcess(t.Context(), b.h, p, ProcessStop{StateDir: b.state, Save: b.id("s")}); !errors.As(err, &unsaved) || !living(inside[0]) {
+		t.Errorf("with save: %v, lives %v", err, living(inside[0]))
+	}
+	if _, err := StopProcess(t.Context(), b.h, p, ProcessStop{StateDir: b.state}); err != nil || living(inside[0]) {
+		t.Errorf("without: %v, lives %v", err, living(inside[0]))
+	}
+}
+
 func TestClaimSaved_OneLaunchStartsItAgain(t *testing.T) {
 	b := newBench(t)
 	f := b.foreign(nil)
@@ -209,6 +249,16 @@ func TestClaimSaved_OneLaunchStartsItAgain(t *testing.T) {
 	claim("two", "", "one")
 	claim("two", "other", "one")
 	claim("two", "one", "two")
+	user := filepath.Join(b.state, "saved", id, "user")
+	mine, err := os.ReadFile(user)
+	must(t, err)
+	must(t, writeFile(user, "somebody\n"))
+	var other *OwnerError
+	if _, err := ClaimSaved(t.Context(), b.h, b.state, id, "three", "two"); !errors.As(err, &other) || other.Owner != "somebody" || other.Me != strings.TrimSpace(string(mine)) {
+		t.Errorf("claim of another user's: %v", err)
+	}
+	must(t, writeFile(user, string(mine)))
+	claim("three", "", "two")
 	if err := SavedStopped(t.Context(), b.h, b.state, id); err != nil {
 		t.Fatal(err)
 	}

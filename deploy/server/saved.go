@@ -50,6 +50,19 @@ func (e *NotSavedError) Error() string { return fmt.Sprintf("%s: no saved server
 // Hint says where to look.
 func (e *NotSavedError) Hint() string { return "specrun server saved --host " + e.Host + " lists them" }
 
+// OwnerError says that a saved server was another user's, and is not started as
+// this one.
+type OwnerError struct{ Host, ID, Owner, Me string }
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s: saved server %s was user %s's, and is not started as user %s", e.Host, e.ID, e.Owner, e.Me)
+}
+
+// Hint says what the user can do.
+func (e *OwnerError) Hint() string {
+	return "ask " + e.Owner + " to start it again; specrun server saved forget " + e.ID + " gives it up"
+}
+
 // SavedServers lists what is kept, in the order of ids.
 func SavedServers(ctx context.Context, h Host, stateDir string) ([]Saved, error) {
 	lines, err := savedRun(ctx, h, stateDir, "list", "")
@@ -110,14 +123,22 @@ func SavedStopped(ctx context.Context, h Host, stateDir, id string) error {
 // ClaimSaved makes launch the one that starts a saved server again, and returns
 // which one that is: one that was to do so before comes first, unless it is
 // instead, which is known to have ended. So that two who want it start one.
+// *OwnerError: it was another user's.
 func ClaimSaved(ctx context.Context, h Host, stateDir, id, launch, instead string) (string, error) {
 	lines, err := savedRun(ctx, h, stateDir, "claim", id, remote.Var{Name: "LAUNCH", Value: launch}, remote.Var{Name: "INSTEAD", Value: instead})
 	if err != nil {
 		return "", err
 	}
+	var other OwnerError
 	for _, l := range lines {
-		if l.Key == "launch" && l.Value != "" {
+		switch {
+		case l.Key == "launch" && l.Value != "":
 			return l.Value, nil
+		case l.Key == "owner":
+			other = OwnerError{Host: h.Name(), ID: id, Owner: l.Value}
+		case l.Key == "me" && other.Owner != "":
+			other.Me = l.Value
+			return "", &other
 		}
 	}
 	return "", fmt.Errorf("%s: saved server %s: its folder cannot be written", h.Name(), id)

@@ -58,6 +58,13 @@ main() {
 	fi
 	i_host=$host_id i_boot=$boot_id i_pid=$PID i_ticks=$TICKS i_sid=
 	[ "$p_sid" != "$PID" ] || i_sid=$PID
+	# All processes of a machine or container end with the first one; and this stop
+	# must not be among those that it ends.
+	scan
+	case "$PID $known " in
+	"1 "*) echo 'state first'; return 0 ;;
+	*" $$:"*) echo 'state above'; return 0 ;;
+	esac
 	if ! kill -s 0 "$PID" 2>/dev/null; then
 		printf 'state denied\nme %s\n' "$(user_of "$(id -u)")"
 		return 0
@@ -70,9 +77,12 @@ main() {
 		echo "saved $ID"
 	fi
 	printf 'identity %s %s %s %s %s\n' "$host_id" "$boot_id" "$PID" "$TICKS" "${i_sid:-$p_sid}"
+	# In another network its port is not the one of that number here.
+	elsewhere=
+	! other_space "$PID" net || elsewhere=1
 	end_processes
 	survivors
-	if [ -z "$left" ] && [ "$PORT" != 0 ]; then
+	if [ -z "$left" ] && [ "$PORT" != 0 ] && [ -z "$elsewhere" ]; then
 		echo "port $PORT"
 		held=$(after_end)
 		[ -z "$held" ] || printf '%s\n' "$held"

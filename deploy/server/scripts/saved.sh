@@ -8,6 +8,14 @@
 # hex: its input as hexadecimal digits.
 hex() { od -An -v -tx1 | tr -d ' \n'; }
 
+# other_space PID KIND: the process sees other processes (pid) or another network
+# (net) than this one; false where that cannot be seen.
+other_space() {
+	o_its=$(readlink "/proc/$1/ns/$2" 2>/dev/null) || return 1
+	o_here=$(readlink "/proc/$$/ns/$2" 2>/dev/null) || return 1
+	[ "$o_its" != "$o_here" ]
+}
+
 # save_process DIR PID TICKS PORT LOG ABOUT: everything or nothing. False, with
 # save_error set, when it cannot be read or written; a process that is written
 # down already is not read again.
@@ -16,7 +24,10 @@ save_process() {
 	[ ! -e "$1/argv" ] || return 0
 	s_new=$1.$$.new
 	mkdir -p "$s_new" 2>/dev/null || { save_error="$s_new cannot be made"; return 1; }
-	if ! cat "/proc/$2/environ" >"$s_new/environ" 2>/dev/null; then
+	if other_space "$2" pid; then
+		# Here its program and its folder would be others.
+		save_error="it runs in a container, which has to start it again"
+	elif ! cat "/proc/$2/environ" >"$s_new/environ" 2>/dev/null; then
 		save_error="the environment of process $2 cannot be read"
 	elif ! cat "/proc/$2/cmdline" >"$s_new/argv" 2>/dev/null || [ ! -s "$s_new/argv" ]; then
 		save_error="the command line of process $2 cannot be read"

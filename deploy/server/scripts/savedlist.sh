@@ -4,7 +4,8 @@
 #   save     process PID (TICKS PORT LOG ABOUT) as ID, which goes on running
 #   stopped  it was proved gone
 #   claim    LAUNCH is to start it again, unless another launch is to; INSTEAD is
-#            one that is known to have ended. Prints which one it is.
+#            one that is known to have ended. Prints which one it is, or whose server
+#            it is when that is another user's.
 #   restored LAUNCH serves
 #   forget   it is not wanted again
 main() {
@@ -36,6 +37,13 @@ main() {
 		;;
 	stopped) put "$dir/stopped" "$(date +%s)" ;;
 	claim)
+		# As another user it would be another server: with other rights, and files.
+		owner=$(val "$dir/user") || owner=
+		me=$(user_of "$(id -u)")
+		if [ -n "$owner" ] && [ "$owner" != "$me" ]; then
+			printf 'owner %s\nme %s\n' "$owner" "$me"
+			return 0
+		fi
 		if [ -n "$INSTEAD" ] && [ "$(val "$dir/launch")" = "$INSTEAD" ]; then rm -f "$dir/launch"; fi
 		printf '%s\n' "$LAUNCH" >"$dir/claim.$$.new" && ln "$dir/claim.$$.new" "$dir/launch" 2>/dev/null
 		rm -f "$dir/claim.$$.new"
