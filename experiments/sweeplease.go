@@ -43,7 +43,7 @@ type held struct {
 type share struct {
 	folders []string // of its files, as leases name them
 	files   []string
-	set     string     // hash of what is wanted
+	set     string     // that it has a share in, by content; "" none now
 	found   PatchState // before the sweep's first change, or that of who shares it
 	unknown bool       // it could not be read
 }
@@ -303,11 +303,16 @@ func (h *held) want(ctx context.Context, a *attempt, key string, refs []PatchRef
 		return nil
 	}
 	x := h.x
-	before, names := s.lease(s.set, h.owner.Launch), s.lease(set, h.owner.Launch)
+	names := s.lease(set, h.owner.Launch)
+	var before []string
+	if s.set != "" {
+		before = s.lease(s.set, h.owner.Launch)
+	}
 	err := x.waiting(ctx, a, func() error {
 		err := h.acquire(ctx, names, words)
 		if len(before) > 0 && (err == nil || x.deps.Wait > 0 && errors.As(err, new(*server.HeldError))) {
 			h.remove(before...)
+			s.set = ""
 			if err := x.host.Leases.Release(ctx, before, h.owner); err != nil {
 				return err
 			}
@@ -359,6 +364,7 @@ func (h *held) last(ctx context.Context, key string) (other *server.Lease, err e
 		return nil, err
 	case other != nil:
 		h.remove(s.lease(s.set, h.owner.Launch)...)
+		s.set = ""
 		return other, nil
 	}
 	h.add(whole...)
