@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 	"sync"
@@ -133,14 +134,40 @@ func (w Watcher) Watch(ctx context.Context, t WatchTarget) (*WatchEnd, error) {
 	}
 }
 
-// NothingToWatchError says that no server of ours runs.
-type NothingToWatchError struct{ Host string }
+// NothingToWatchError says that no server of ours runs, or none of the launch asked
+// for.
+type NothingToWatchError struct {
+	Host   string
+	Launch string   // that was asked for, "" for any
+	Runs   []string // launches that run
+}
 
-func (e *NothingToWatchError) Error() string { return e.Host + ": no server that specrun started runs" }
+func (e *NothingToWatchError) Error() string {
+	if e.Launch != "" {
+		return e.Host + ": no server of launch " + e.Launch + " runs"
+	}
+	return e.Host + ": no server that specrun started runs"
+}
 
 // Hint says what else can be watched.
 func (e *NothingToWatchError) Hint() string {
+	if len(e.Runs) > 0 {
+		return "what runs is " + strings.Join(e.Runs, ", ")
+	}
 	return "--pid N watches any process, --log PATH any log on the host"
+}
+
+// NoLogError says that there is no such log on the host.
+type NoLogError struct{ Host, Path string }
+
+func (e *NoLogError) Error() string { return e.Host + ": there is no log " + e.Path }
+
+// Hint says what to give.
+func (e *NoLogError) Hint() string {
+	if !path.IsAbs(e.Path) {
+		return "--log takes the full path on the host"
+	}
+	return "--pid N finds the log of a process by itself"
 }
 
 // SeveralServersError says that more than one could be meant.
@@ -208,8 +235,9 @@ func (v *view) findLaunch(ctx context.Context, id string) error {
 		return err
 	}
 	var fit []RunningServer
-	var names []string
+	var names, runs []string
 	for _, s := range all {
+		runs = append(runs, s.Launch)
 		if strings.HasPrefix(s.Launch, id) {
 			fit, names = append(fit, s), append(names, s.Launch)
 		}
@@ -220,7 +248,7 @@ func (v *view) findLaunch(ctx context.Context, id string) error {
 	}
 	switch {
 	case len(fit) == 0:
-		return &NothingToWatchError{v.h.Name()}
+		return &NothingToWatchError{Host: v.h.Name(), Launch: id, Runs: runs}
 	case len(fit) > 1:
 		return &SeveralServersError{v.h.Name(), names}
 	}
@@ -237,6 +265,9 @@ const watchedTail = 64 << 10
 
 func (v *view) beginAtEnd(ctx context.Context) error {
 	_, size, err := v.h.ReadAt(ctx, v.now.Log, make([]byte, 1), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &NoLogError{Host: v.h.Name(), Path: v.now.Log}
+	}
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,11 @@ func TestWatch_NothingRuns(t *testing.T) {
 	if _, err := w.watcher(t, localWatch).Watch(t.Context(), WatchTarget{}); !errors.As(err, &nothing) || !strings.Contains(nothing.Hint(), "--pid") {
 		t.Errorf("%v", err)
 	}
-	if _, err := w.watcher(t, localWatch).Watch(t.Context(), WatchTarget{Launch: "abc"}); !errors.As(err, &nothing) {
+	var none *NoLogError
+	if _, err := w.watcher(t, localWatch).Watch(t.Context(), WatchTarget{Log: filepath.Join(t.TempDir(), "no.log")}); !errors.As(err, &none) || !strings.Contains(none.Hint(), "--pid") {
+		t.Errorf("%v", err)
+	}
+	if _, err := w.watcher(t, localWatch).Watch(t.Context(), WatchTarget{Launch: "abc"}); !errors.As(err, &nothing) || !strings.Contains(err.Error(), "launch abc") {
 		t.Errorf("%v", err)
 	}
 }

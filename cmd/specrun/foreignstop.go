@@ -62,7 +62,7 @@ func (a *app) stopProcess(ctx context.Context, c *connection, f stopFlags) error
 	if n := len(shown.Members); n > 0 {
 		with = ", with " + counted(n, "process") + " of its own,"
 	}
-	if err := a.confirm(fmt.Sprintf("%s: process %d of user %s, which specrun did not start%s would be stopped", c.Name(), pid, p.User, with)); err != nil {
+	if err := a.confirmAnywhere(fmt.Sprintf("%s: process %d of user %s, which specrun did not start%s would be stopped", c.Name(), pid, p.User, with)); err != nil {
 		return err
 	}
 	how := server.ProcessStop{StateDir: c.entry.StateDir, About: strings.Join(shown.Command, " ")}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"specrun/deploy/server"
@@ -139,6 +140,7 @@ func launcherOf(ctx context.Context, h server.Host, pid int) (p server.Process, 
 		return p, note, nil
 	}
 	below := slices.Clone(given.Children)
+	var servers []server.Process
 	for n := 0; n < len(below) && n < mostDescendants; n++ {
 		q, err := server.Describe(ctx, h, below[n])
 		var gone *server.GoneError
@@ -148,16 +150,28 @@ func launcherOf(ctx context.Context, h server.Host, pid int) (p server.Process, 
 		if err != nil {
 			return p, "", err
 		}
-		if origin.Engine(q.Argv) != "" {
-			note = fmt.Sprintf("process %d (%s) only started the server, which is process %d", pid, title(given), q.Identity.PID)
-			if !slices.Contains(shells, title(given)) {
-				note += ": if it adds something, as a profiler does, write it as server.prefix"
-			}
-			return q, note, nil
+		if origin.Engine(q.Argv) == "" {
+			below = append(below, q.Children...)
+			continue
 		}
-		below = append(below, q.Children...)
+		servers = append(servers, q)
 	}
-	return given, "", nil
+	switch len(servers) {
+	case 0:
+		return given, "", nil
+	case 1:
+		q := servers[0]
+		note = fmt.Sprintf("process %d (%s) only started the server, which is process %d", pid, title(given), q.Identity.PID)
+		if !slices.Contains(shells, title(given)) {
+			note += ": if it adds something, as a profiler does, write it as server.prefix"
+		}
+		return q, note, nil
+	}
+	var pids []string
+	for _, q := range servers {
+		pids = append(pids, strconv.Itoa(q.Identity.PID))
+	}
+	return given, "", usagef("give one of them to --from-pid", "%s: below process %d (%s) %d servers run: processes %s", h.Name(), pid, title(given), len(servers), strings.Join(pids, ", "))
 }
 
 // title is what a process calls itself, short.

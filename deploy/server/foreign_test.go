@@ -87,6 +87,14 @@ func TestDescribe_WhatSomebodyElseStarted(t *testing.T) {
 			}
 		})
 	}
+	// On idle GPUs the list of processes is empty.
+	idle := t.TempDir()
+	if err := os.WriteFile(filepath.Join(idle, "nvidia-smi"), []byte("#!/bin/sh\ncase $1 in *index*) echo '0, GPU-0' ;; esac\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Describe(t.Context(), localShell(t, dir, []string{"/bin/sh"}, "PATH="+idle+":"+os.Getenv("PATH")), pid); err != nil || len(p.GPUs) != 0 || len(p.Devices) != 1 {
+		t.Errorf("GPUs %+v, devices %v, %v", p.GPUs, p.Devices, err)
+	}
 	// Seen from above it is a child, and its port is one of the whole tree.
 	above, err := Describe(t.Context(), b.h, os.Getpid())
 	if err != nil || !slices.Contains(above.Children, pid) || !slices.Contains(above.Listens, port) {

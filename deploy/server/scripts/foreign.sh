@@ -142,6 +142,8 @@ main() {
 	if apps=$(gpu_apps); then
 		nvidia-smi --query-gpu=index,uuid --format=csv,noheader 2>/dev/null | sed 's/, */ /;s/^/device /'
 		printf '%s\n' "$apps" | while read -r a_pid a_uuid a_mib a_name; do
+			# No process holds memory: one empty line, which the list below may have too.
+			[ -n "$a_pid" ] || continue
 			case "
 $PID
 $below
