@@ -93,6 +93,9 @@ func (w *serverWatch) closely(ctx context.Context, still time.Duration, symptom 
 	if err := w.port(ctx, st); err != nil {
 		return err
 	}
+	if a.cfg.Attach != nil {
+		return nil // what its processes do is not known: bench.stall decides
+	}
 	// Who works may yet put something out: a long prompt, a kernel being compiled.
 	if w.lastUse.Sub(w.moved.Last(time.Time{})) < still/2 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"specrun/deploy/server"
 	"specrun/experiments/record"
@@ -44,6 +45,29 @@ func TestExecute_AServerThatEndedBeforeItsStopIsFound(t *testing.T) {
 	}
 	if labelled != 1 || len(sum.Notes) != 1 || !strings.Contains(sum.Notes[0], "keeps its numbers") {
 		t.Errorf("%d labels, notes %q", labelled, sum.Notes)
+	}
+}
+
+type suspecting struct{ answering }
+
+func (suspecting) Suspect() *server.Crash {
+	return &server.Crash{Kind: "oom", Evidence: "a line that proves nothing"}
+}
+
+// What the processes of somebody else's server do is not looked at: a line that only
+// explains an end is no end while a long prompt is at work.
+func TestServerWatch_AnAttachedServerIsNotSuspectedOfStandingStill(t *testing.T) {
+	r := newRig(t)
+	r.w.servers["l"] = &fakeServer{phase: server.Running}
+	a := &attempt{x: &execution{host: &Host{Name: "gpu-01", Server: fakeServers{r.w}}}}
+	a.rec.ID, a.cfg.Attach = "l", &AttachConfig{}
+	w := &serverWatch{a: a, log: suspecting{}}
+	if err := w.closely(t.Context(), time.Minute, "no token came"); err != nil {
+		t.Error(err)
+	}
+	a.cfg.Attach = nil
+	if err := w.closely(t.Context(), time.Minute, "no token came"); !isFailure(err) || !strings.Contains(err.Error(), "proves nothing") {
+		t.Errorf("one of ours of which nothing is seen: %v", err)
 	}
 }
 
