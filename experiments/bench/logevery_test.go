@@ -19,16 +19,19 @@ func TestRun_LogOfAServerThatPrintsByTheClock(t *testing.T) {
 		phase   string
 		logEnds int64
 	}{
-		"printed":         {time.Minute, true, bench.PhaseMeasure, 250},
-		"after a warm-up": {time.Minute, true, bench.PhaseWarm, 250},
-		"never printed":   {50 * time.Millisecond, false, bench.PhaseMeasure, 100},
-		"with responses":  {0, true, bench.PhaseMeasure, 100},
+		"printed":         {300 * time.Millisecond, true, bench.PhaseMeasure, 250},
+		"after a warm-up": {300 * time.Millisecond, true, bench.PhaseWarm, 250},
+		"never printed":   {50 * time.Millisecond, false, bench.PhaseMeasure, 150},
+		"with responses":  {0, false, bench.PhaseMeasure, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var answered, looks atomic.Int64
+			var answered atomic.Int64
+			var last atomic.Pointer[time.Time]
 			f := newFake(t, func(n int, body map[string]any, w *writer) {
 				five(n, body, w)
+				now := time.Now()
+				last.Store(&now)
 				answered.Add(1)
 			})
 			j := job(f)
@@ -38,9 +41,15 @@ func TestRun_LogOfAServerThatPrintsByTheClock(t *testing.T) {
 				want = int64(j.Warmup)
 			}
 			r, err := bench.Run(t.Context(), j, bench.Options{LogSize: func(context.Context) (int64, error) {
-				// The interval comes well after the log has rested behind the last answer.
-				if answered.Load() == want && looks.Add(1) > 12 && c.prints {
-					return 250, nil
+				// The line of the last request comes late, and the interval well after the
+				// log has rested behind that.
+				if answered.Load() == want && c.every > 0 {
+					switch since := time.Since(*last.Load()); {
+					case since > 800*time.Millisecond && c.prints:
+						return 250, nil
+					case since > 300*time.Millisecond:
+						return 150, nil
+					}
 				}
 				return 100, nil
 			}})
