@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -224,6 +225,20 @@ func TestUnit_StopAfterAStartThatWasCutOff(t *testing.T) {
 	calls, err := os.ReadFile(u.dir + "/calls")
 	if err != nil || strings.Contains(string(calls), " stop ") {
 		t.Errorf("calls %q, %v", calls, err)
+	}
+	// A unit with a user of its own.
+	if os.Getuid() == 0 {
+		cmd := exec.Command("sleep", "600")
+		cmd.Env = []string{"SPECRUN_RUN_ID=" + l.ID}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		must(t, cmd.Start())
+		ended := make(chan struct{})
+		go func() { defer close(ended); cmd.Wait() }()
+		t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+		must(t, writeFile(u.dir+"/sglang.service.state/MainPID", itoa(cmd.Process.Pid)))
+		if _, err := u.stopID(l.ID, StopOptions{Grace: 200 * time.Millisecond}); err != nil || living(cmd.Process.Pid) {
+			t.Errorf("stop: %v, the other user's server lives: %v", err, living(cmd.Process.Pid))
+		}
 	}
 	// Another launch's drop-in is not ours to remove.
 	must(t, os.MkdirAll(u.dropins, 0o700))

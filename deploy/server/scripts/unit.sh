@@ -55,11 +55,12 @@ unit_was() {
 unit_ours() {
 	unit_read || return 1
 	if unit_was "$1"; then return 0; fi
-	# Its start was cut off before that was written.
-	u_marked=" $(with_run_id "$2" | tr '\n' ' ') "
+	# Its start was cut off before that was written. The unit may have a user of its
+	# own, whose processes with_run_id does not count as ours.
 	for u_pid in $u_main $u_control; do
-		case $u_pid in 0) ;; *) case $u_marked in *" $u_pid "*) return 0 ;; esac ;; esac
-	done
+		case $u_pid in 0) continue ;; esac
+		if tr '\n\000' '\001\n' 2>/dev/null <"/proc/$u_pid/environ" | grep -Fqx "SPECRUN_RUN_ID=$2"; then return 0; fi
+	done 2>/dev/null
 	return 1
 }
 
