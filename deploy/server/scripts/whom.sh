@@ -25,7 +25,7 @@ main() {
 		printf 'member %s %s\n' "$w_pid" "$(command_of "$w_pid")"
 	done
 	[ "$PORT" != 0 ] || return 0
-	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$PORT")" '
+	cat "/proc/$PID/net/tcp" "/proc/$PID/net/tcp6" 2>/dev/null | awk -v port="$(printf '%04X' "$PORT")" '
 		$4 == "01" {
 			split($2, a, ":"); split($3, b, ":")
 			if (a[2] == port) n[b[1]]++
