@@ -362,6 +362,7 @@ func (v *view) take(chunk []byte, at remote.Cursor) error {
 	v.lines(chunk)
 	v.log.Rows()
 	v.log.Decode()
+	v.log.Speculation()
 	fresh := false
 	for _, s := range v.log.Samples() {
 		for _, m := range WatchedMetrics() {
