@@ -216,7 +216,7 @@ func (x *execution) restoreOne(ctx context.Context, f foundPatches) (unrecorded,
 	}
 	if other != nil {
 		x.note(fmt.Sprintf("%s: the patches stay for %s by %s, which shares them; the last one to end puts back what was found",
-			x.plan.Host.Name, other.Owner.What, other.Owner.Controller))
+			x.plan.Host.Name, other.Owner.What, other.Owner.Who()))
 		return nil, nil
 	}
 	a := x.last

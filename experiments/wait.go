@@ -79,7 +79,7 @@ func waitText(e *server.HeldError) string {
 	case l.Set != "":
 		what = "the engine's files, which have " + l.Set
 	}
-	who := l.Owner.Controller
+	who := l.Owner.Who()
 	if l.Owner.What != "" {
 		who = l.Owner.What + " by " + who
 	}

@@ -122,7 +122,7 @@ func (a *app) printLeases(host string, leases []server.Lease) {
 		if l.Queued() {
 			name += " for " + l.Needs()
 		}
-		rows = append(rows, []string{host, leaseState(l), name, l.Owner.Launch, expires, l.Owner.What, l.Owner.Controller})
+		rows = append(rows, []string{host, leaseState(l), name, l.Owner.Launch, expires, l.Owner.What, l.Owner.Who()})
 	}
 	if len(rows) > 0 {
 		a.table([]string{"HOST", "STATE", "LEASE", "LAUNCH", "EXPIRES", "FOR", "CONTROLLER"}, rows)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"specrun/deploy/server"
 	"specrun/experiments"
 	"specrun/experiments/record"
 )
@@ -233,6 +234,6 @@ func lockedServer(host string, s experiments.RunningServer) error {
 	if s.Sweep != "" {
 		what = "belongs to sweep " + s.Sweep + ", which is at work"
 	}
-	return &codedError{code: exitLocked, msg: fmt.Sprintf("%s: launch %s %s: %s", host, s.Launch, what, s.Controller),
+	return &codedError{code: exitLocked, msg: fmt.Sprintf("%s: launch %s %s: %s", host, s.Launch, what, server.Owner{Controller: s.Controller}.Who()),
 		hint: "wait for it, interrupt that specrun, or stop its server all the same with --take"}
 }

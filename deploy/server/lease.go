@@ -21,6 +21,13 @@ type Owner struct {
 	What       string // sweep and cell, for people
 }
 
+// Who is the controller for people: without what tells its process from another
+// one of that pid.
+func (o Owner) Who() string {
+	who, _, _ := strings.Cut(o.Controller, " [")
+	return who
+}
+
 // Lease is one held lease as the host has it.
 type Lease struct {
 	Name  string // port-30000, gpu-all, gpu-<uuid>, patches-<folder>, queue-<n>
@@ -53,15 +60,15 @@ func (e *HeldError) Error() string {
 	if l.Unowned {
 		return fmt.Sprintf("%s: %s is being leased by somebody else", e.Host, l.Name)
 	}
-	msg := fmt.Sprintf("%s: %s is leased by %s for launch %s", e.Host, l.Name, l.Owner.Controller, l.Owner.Launch)
+	msg := fmt.Sprintf("%s: %s is leased by %s for launch %s", e.Host, l.Name, l.Owner.Who(), l.Owner.Launch)
 	switch { // the owner of these is no launch
 	case strings.HasPrefix(l.Name, patchesPrefix):
-		msg = fmt.Sprintf("%s: the engine's patches are leased by %s", e.Host, l.Owner.Controller)
+		msg = fmt.Sprintf("%s: the engine's patches are leased by %s", e.Host, l.Owner.Who())
 		if l.Set != "" {
-			msg = fmt.Sprintf("%s: the engine's files are leased with %s by %s", e.Host, l.Set, l.Owner.Controller)
+			msg = fmt.Sprintf("%s: the engine's files are leased with %s by %s", e.Host, l.Set, l.Owner.Who())
 		}
 	case l.Queued():
-		msg = fmt.Sprintf("%s: %s was here before, for %s", e.Host, l.Owner.Controller, l.Needs())
+		msg = fmt.Sprintf("%s: %s was here before, for %s", e.Host, l.Owner.Who(), l.Needs())
 	}
 	if l.Owner.What != "" {
 		msg += " (" + l.Owner.What + ")"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,6 +26,10 @@ func TestLease_OneHolderUntilReleased(t *testing.T) {
 		t.Errorf("the same launch by another controller: %v", err)
 	}
 	other := Owner{Launch: "lb", Controller: "you@desk"}
+	shown := &HeldError{Host: "h", Lease: Lease{Name: "gpu-all", Owner: Owner{Launch: "la", Controller: "pid 7 on desk [boot 1 id 2]"}}}
+	if text := shown.Error(); !strings.Contains(text, "by pid 7 on desk for") {
+		t.Errorf("not for people: %s", text)
+	}
 	err := AcquireLease(t.Context(), b.h, b.state, []string{"port-30001", "gpu-all"}, other, time.Minute)
 	var held *HeldError
 	if !errors.As(err, &held) || held.Lease.Owner != a || held.Lease.Name != "gpu-all" || held.Lease.Alive {
