@@ -55,7 +55,7 @@ func TestContainers_KillAndResume(t *testing.T) {
 	kills := []struct{ name, container, moment string }{
 		{"named", engine, started}, {"own", ownContainer, measured}, {"named", engine, measured}, {"own", ownContainer, started},
 	}
-	for _, k := range kills[:len(kills)/tier.Stride(2)] {
+	for _, k := range kills[:len(kills)/tier.Stride(4)] {
 		container, moment := k.container, k.moment
 		t.Run(k.name+", "+moment, func(t *testing.T) {
 			work := t.TempDir()
