@@ -143,7 +143,7 @@ func (a *app) readScript(file string) (string, error) {
 		src, err = os.ReadFile(file)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usagef("--from-script takes a file here; one on a host is read after it was copied", "%s: no such file", file)
+		return "", usagef("--from-script takes a file of this machine: copy one that lies on a host here first, or pipe it in: ssh HOST cat FILE | specrun init --from-script -", "%s: no such file", file)
 	}
 	return string(src), err
 }
