@@ -57,9 +57,6 @@ type Label struct {
 	Advice  string `json:"advice"`  // what to do about it
 }
 
-// notYet marks rules whose data nothing in this version collects.
-const notYet = " (not given by this version)"
-
 // Labels is the table of all labels, in the order in which they are printed.
 // The caller owns the slice.
 func Labels() []Label {
