@@ -138,9 +138,10 @@ func (a *app) printMarks(host string, marks []server.Mark) {
 			a.line("mark", struct {
 				Host   string    `json:"host"`
 				Launch string    `json:"launch"`
-				When   time.Time `json:"when"` // host's clock
+				PID    int       `json:"pid,omitempty"` // of a process that specrun did not start
+				When   time.Time `json:"when"`          // host's clock
 				Left   string    `json:"left"`
-			}{host, m.Launch, m.When.UTC(), m.Why()})
+			}{host, m.Launch, m.PID, m.When.UTC(), m.Why()})
 			continue
 		}
 		e := &server.MarkedError{Host: host, Marks: []server.Mark{m}}
@@ -206,7 +207,7 @@ func (a *app) runLockRelease(ctx context.Context, force bool) error {
 			a.printf("%s: released the lease on %s of launch %s\n", c.Name(), l.Name, l.Owner.Launch)
 		}
 		for _, m := range cleared {
-			a.printf("%s: took the mark of launch %s away; left was: %s\n", c.Name(), m.Launch, m.Why())
+			a.printf("%s: took the mark of %s away; left was: %s\n", c.Name(), m.Of(), m.Why())
 		}
 		if err = errors.Join(append(failed, err)...); err == nil && freed+len(released)+len(cleared) == 0 {
 			a.printf("%s: nothing to release\n", c.Name())

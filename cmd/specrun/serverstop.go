@@ -101,10 +101,15 @@ func firstArg(args []string) string {
 // nil when there is none. None of them runs for all that is known.
 func unproved(ctx context.Context, c *connection) (*experiments.RunningServer, error) {
 	marks, err := server.Marks(ctx, c, c.entry.StateDir)
-	if err != nil || len(marks) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	return &experiments.RunningServer{Launch: marks[0].Launch}, nil
+	for _, m := range marks {
+		if m.PID == 0 {
+			return &experiments.RunningServer{Launch: m.Launch}, nil
+		}
+	}
+	return nil, nil
 }
 
 // stopOn stops one server; nil when none runs and none was named.

@@ -334,6 +334,9 @@ type SurvivorError struct {
 	Port      *Holder     // still bound by a socket of our user whose process is gone
 	GPU       []GPUHolder // memory still held for our ended processes
 	Unit      string      // drop-in that could not be removed; "" for none
+	// Unmarked tells that the host's mark could not be written, so that nothing but
+	// this keeps the next start away.
+	Unmarked bool
 }
 
 func (e *SurvivorError) Error() string {
@@ -341,7 +344,11 @@ func (e *SurvivorError) Error() string {
 	if e.PID != 0 {
 		what = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("%s: %s was stopped, but this is left: %s", e.Host, what, e.left())
+	msg := fmt.Sprintf("%s: %s was stopped, but this is left: %s", e.Host, what, e.left())
+	if e.Unmarked {
+		msg += "; and the host could not be marked, its state folder cannot be written: the next start will not see it"
+	}
+	return msg
 }
 
 // left is what is left, in words.

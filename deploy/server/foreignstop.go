@@ -42,7 +42,7 @@ type ProcessProof struct {
 //
 // It blocks until then; the script goes on by itself when the connection is lost.
 // Errors: *GoneError, *DeniedError, *ProtectedError and *UnsavedError with nothing done;
-// *SurvivorError.
+// *SurvivorError, and the host is marked until what was left has ended.
 func StopProcess(ctx context.Context, h Host, p Process, o ProcessStop) (ProcessProof, error) {
 	if o.Save != "" {
 		if err := checkID(o.Save); err != nil {
@@ -113,6 +113,8 @@ func parseProcessProof(host string, process Process, out []byte) (ProcessProof, 
 			var s Survivor
 			s, err = parseSurvivor(f.Value)
 			left.Processes = append(left.Processes, s)
+		case "unmarked":
+			left.Unmarked = true
 		case "port":
 			p.Port, err = strconv.Atoi(f.Value)
 		case "listener":

@@ -79,11 +79,12 @@ func Enter(ctx context.Context, h Host, p Place) (*remote.Host, error) {
 // NotePlace keeps on h that l lives in a container of it, before it is started (id
 // zero) and afterwards: what lists, stops and judges launches by the folder on the
 // host goes on from there. port is 0 when the container has a network of its own.
+// *MarkedError before the start, with nothing kept: an earlier stop on h is not proved.
 func NotePlace(ctx context.Context, h Host, stateDir string, l Launch, p Place, port int, id Identity) error {
 	if err := checkID(l.ID); err != nil {
 		return err
 	}
-	_, err := h.Run(ctx, script("place", placeText,
+	res, err := h.Run(ctx, script("place", placeText,
 		remote.Var{Name: "STATE", Value: stateDir},
 		remote.Var{Name: "ID", Value: l.ID},
 		remote.Var{Name: "PORT", Value: strconv.Itoa(port)},
@@ -94,7 +95,11 @@ func NotePlace(ctx context.Context, h Host, stateDir string, l Launch, p Place, 
 	if err != nil {
 		return fmt.Errorf("keep where launch %s lives: %w", l.ID, err)
 	}
-	return nil
+	marks, err := parseMarks(h.Name(), remote.Lines(res.Stdout))
+	if err == nil && len(marks) > 0 {
+		return &MarkedError{Host: h.Name(), Marks: marks}
+	}
+	return err
 }
 
 // within looks at a launch in its container. When that is gone, so are its
@@ -118,10 +123,12 @@ func (st State) within(ctx context.Context, h Host, port int, closely bool) (Sta
 }
 
 // stopWithin ends a launch in its container, and removes the container when it was
-// made for the launch. gone tells that the container was no more.
+// made for the launch: with it goes what no stop in there ended. gone tells that the
+// container was no more. What is left after all marks h too.
 func stopWithin(ctx context.Context, h Host, stateDir, launch string, p Place, o StopOptions) (proof Proof, gone bool, err error) {
 	in, err := Enter(ctx, h, p)
 	var none *remote.ContainerError
+	var left *SurvivorError
 	switch {
 	case errors.As(err, &none) && none.Gone():
 		proof, gone = Proof{Launch: launch, ExitCode: -1}, true
@@ -129,12 +136,23 @@ func stopWithin(ctx context.Context, h Host, stateDir, launch string, p Place, o
 		return Proof{}, false, err
 	default:
 		defer in.Close()
-		if proof, err = Stop(ctx, in, p.StateDir, launch, o); err != nil {
+		if proof, err = Stop(ctx, in, p.StateDir, launch, o); err != nil && !errors.As(err, &left) {
 			return proof, false, err
 		}
 	}
 	if p.Own {
-		_, err = RemoveInstance(ctx, h, stateDir, p.Engine, launch)
+		_, removed := RemoveInstance(ctx, h, stateDir, p.Engine, launch)
+		switch {
+		case removed != nil:
+			err = errors.Join(err, removed)
+		case left != nil && len(left.GPU) == 0:
+			// The engine removes no container in which a process lives.
+			proof.Notes = append(proof.Notes, "went with the container: "+left.left())
+			left, err = nil, nil
+		}
+	}
+	if left != nil {
+		err = errors.Join(err, markOf(ctx, h, stateDir, left))
 	}
 	return proof, gone, err
 }

@@ -79,10 +79,17 @@ func (e *HeldError) Error() string {
 	return msg + fmt.Sprintf(", for %v from now unless renewed", l.Expires.Sub(e.Now))
 }
 
+// DetachedSweep begins Owner.What, before the sweep's id, where a process on the
+// host has the lease that no terminal is behind.
+const DetachedSweep = "detached sweep "
+
 // Hint says what the user can do.
 func (e *HeldError) Hint() string {
 	if e.Lease.Alive {
 		return "no controller works with it now: end it with specrun server stop, or resume its sweep"
+	}
+	if sweep, is := strings.CutPrefix(e.Lease.Owner.What, DetachedSweep); is {
+		return fmt.Sprintf("--wait 2h waits for it in the queue; else, where it was begun, specrun resume %s follows it and specrun cancel %s ends it; or use other GPUs (server.gpus)", sweep, sweep)
 	}
 	return "--wait 2h waits for it in the queue; else interrupt that specrun, or use other GPUs (server.gpus)"
 }

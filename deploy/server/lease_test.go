@@ -30,6 +30,14 @@ func TestLease_OneHolderUntilReleased(t *testing.T) {
 	if text := shown.Error(); !strings.Contains(text, "by pid 7 on desk for") {
 		t.Errorf("not for people: %s", text)
 	}
+	shown.Lease.Owner.What = "sweep k3v7"
+	if hint := shown.Hint(); !strings.Contains(hint, "interrupt that specrun") {
+		t.Errorf("a specrun in a terminal: %s", hint)
+	}
+	shown.Lease.Owner.What = DetachedSweep + "k3v7" // nobody can interrupt that one
+	if hint := shown.Hint(); strings.Contains(hint, "interrupt") || !strings.Contains(hint, "specrun resume k3v7 follows it and specrun cancel k3v7 ends it") {
+		t.Errorf("a detached one: %s", hint)
+	}
 	err := AcquireLease(t.Context(), b.h, b.state, []string{"port-30001", "gpu-all"}, other, time.Minute)
 	var held *HeldError
 	if !errors.As(err, &held) || held.Lease.Owner != a || held.Lease.Name != "gpu-all" || held.Lease.Alive {

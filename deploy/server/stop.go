@@ -145,6 +145,8 @@ func parseProof(host, launch string, out []byte) (Proof, error) {
 			p.ExitCode, p.Signal, err = parseStatus(f.Value)
 		case "note":
 			p.Notes = append(p.Notes, f.Value)
+		case "unmarked":
+			left.Unmarked = true
 		case "unit":
 			left.Unit = f.Value
 		case "port":

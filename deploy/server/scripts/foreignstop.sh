@@ -81,7 +81,9 @@ main() {
 	elsewhere=
 	! other_space "$PID" net || elsewhere=1
 	end_processes
-	survivors
+	seen=$(survivors)
+	[ -z "$seen" ] || mark_host "process-$PID" "$(printf 'process %s\nlives %s\n%s' "$PID" "$left" "$seen")"
+	printf '%s\n' "$seen"
 	if [ -z "$left" ] && [ "$PORT" != 0 ] && [ -z "$elsewhere" ]; then
 		echo "port $PORT"
 		held=$(after_end)

@@ -26,6 +26,38 @@ state_dir() {
 	case $state in /*) ;; *) state=$(pwd)/$state ;; esac
 }
 
+# mark_host NAME TEXT: nothing starts on this host until the mark is gone, see
+# mark.go. Says so when it cannot be written.
+mark_host() {
+	mkdir -p "$state/mark" 2>/dev/null &&
+		put "$state/mark/$1" "$(printf 'when %s\nboot %s\n%s' "$(date +%s)" "$boot_id" "$2")" 2>/dev/null || echo 'unmarked 1'
+}
+
+# mark_holds FILE: it is of this boot, and what is left can still be there. A mark
+# with a line "lives" names all of that by identity.
+mark_holds() {
+	[ "$(sed -n 's/^boot //p' "$1")" = "$boot_id" ] || return 1
+	m_pairs=$(sed -n 's/^lives //p' "$1")
+	[ -n "$m_pairs" ] || return 0
+	for m_pair in $m_pairs; do
+		! alive "${m_pair%:*}" "${m_pair#*:}" || return 0
+	done
+	return 1
+}
+
+# marks: prints those that hold, and removes the others.
+marks() {
+	for m_file in "$state"/mark/*; do
+		[ -e "$m_file" ] || continue
+		if mark_holds "$m_file"; then
+			printf 'mark %s\n' "${m_file##*/}"
+			cat "$m_file"
+		else
+			rm -f "$m_file"
+		fi
+	done
+}
+
 # read_identity DIR: sets i_host i_boot i_pid i_ticks i_sid; false when no
 # server process was started from DIR.
 read_identity() {

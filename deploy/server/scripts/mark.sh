@@ -1,11 +1,17 @@
-# Lists the stops on this host that could not be proved, see stop.sh, and takes them
-# away. In: STATE MODE (list|clear). Out: see mark.go.
+# Lists the stops on this host that could not be proved, see stop.sh, takes them
+# away, and notes one. In: STATE MODE (list|clear|set); to set ID and LEFT. Out: see
+# mark.go.
 main() {
+	umask 077
 	state_dir
 	host_identity
+	if [ "$MODE" = set ]; then
+		mark_host "$ID" "$LEFT"
+		return 0
+	fi
 	for m_file in "$state"/mark/*; do
 		[ -e "$m_file" ] || continue
-		if [ "$(sed -n 's/^boot //p' "$m_file")" = "$boot_id" ]; then
+		if mark_holds "$m_file"; then
 			printf 'mark %s\n' "${m_file##*/}"
 			cat "$m_file"
 		fi

@@ -19,6 +19,14 @@ main() {
 	state_dir
 	host_identity
 	dir=$state/runs/$ID
+	# Of what was left before, a container that is new knows nothing.
+	if [ "$PID" = 0 ] && [ ! -e "$dir/container" ]; then
+		marked=$(marks)
+		if [ -n "$marked" ]; then
+			printf '%s\n' "$marked"
+			return 0
+		fi
+	fi
 	mkdir -p "$dir" || return 1
 	put "$dir/container" "$PLACE" && put "$dir/port" "$PORT" || return 1
 	[ -z "$ABOUT" ] || put "$dir/about" "$ABOUT" || return 1

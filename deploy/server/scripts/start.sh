@@ -78,20 +78,6 @@ busy_gpus() {
 	done
 }
 
-# marks: stops on this host, since it was started, that could not be proved.
-marks() {
-	for m_file in "$state"/mark/*; do
-		[ -e "$m_file" ] || continue
-		m_boot=$(sed -n 's/^boot //p' "$m_file")
-		if [ "$m_boot" != "$boot_id" ]; then
-			rm -f "$m_file"
-			continue
-		fi
-		printf 'mark %s\n' "${m_file##*/}"
-		cat "$m_file"
-	done
-}
-
 # keep_commands: what a stop needs, without the launch's environment.
 keep_commands() {
 	printf 'DIR=%s\nCWD=%s\nPYTHON=%s\n%s\n' "$(q "$dir")" "$(q "$cwd")" "$(q "$python")" "$COMMANDS" >"$dir/commands" || unwritable "$dir/commands"

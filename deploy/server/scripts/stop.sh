@@ -156,12 +156,6 @@ check_gpu() {
 	done
 }
 
-# mark_host: nothing starts on this host until the stop is proved, see mark.go.
-mark_host() {
-	mkdir -p "$state/mark" || return 1
-	put "$state/mark/$ID" "$(printf 'when %s\nboot %s\n%s\nport %s' "$(date +%s)" "$boot_id" "$unproved" "$(val "$dir/port")")"
-}
-
 # release_all: the leases on ports and GPUs, which judge.sh knows.
 release_all() {
 	LAUNCH=$ID
@@ -211,7 +205,7 @@ main() {
 	printf '%s\n' "$seen"
 	unproved=$(printf '%s\n' "$seen" | sed -n '/^left /p;/^unowned/p;/^gpu /p')
 	if [ -n "$unproved" ]; then
-		mark_host
+		mark_host "$ID" "$(printf '%s\nport %s' "$unproved" "$(val "$dir/port")")"
 	else
 		rm -f "$state/mark/$ID"
 		[ "$RELEASE" != 1 ] || release_all
