@@ -20,6 +20,7 @@ type Deps struct {
 	Getenv   func(name string) (string, bool)
 
 	Controller     string                       // who we are, see Controller
+	Detached       bool                         // the sweep goes on by itself: nobody can interrupt us
 	ControllerGone func(controller string) bool // nil: nobody is ever known to be gone
 	Version        string                       // of specrun, for provenance
 	OnEvent        func(Progress)               // nil: nobody watches; called from one goroutine

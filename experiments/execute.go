@@ -353,10 +353,17 @@ func (x *execution) summary(state record.SweepState) *Summary {
 	return s
 }
 
-// end records the sweep's state in the journal of its latest launch.
+// end records the sweep's state, in the journal of its latest launch if it has one.
 func (x *execution) end(ctx context.Context, state record.SweepState) error {
 	if x.last == nil {
-		return nil // nothing was begun: the sweep is as Begin left it, and resume starts it
+		if state != record.SweepInterrupted {
+			return nil
+		}
+		// No launch was begun here. Where none ever was, nothing is to be undone.
+		if err := x.deps.Recorder.Cut(context.WithoutCancel(ctx), x.sweepID, x.nowUs()); err != nil {
+			return &fatalError{fmt.Errorf("record the sweep's end: %w", err)}
+		}
+		return nil
 	}
 	return x.last.record(ctx, "", stepSweep, record.EventNote, map[string]any{"state": state},
 		record.Change{SweepID: x.sweepID, SweepState: state})

@@ -47,6 +47,11 @@ func Resume(ctx context.Context, deps Deps, sweepID string, o ResumeOptions) (*S
 	if err := x.recallFound(view.Events); err != nil { // whoever shares the patches asks for it
 		return nil, err
 	}
+	if o.EndOnly && len(view.Launches) == 0 {
+		if s, err := x.cutUnbegun(ctx); s != nil || err != nil {
+			return s, err
+		}
+	}
 	if err := x.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -63,6 +68,29 @@ func Resume(ctx context.Context, deps Deps, sweepID string, o ResumeOptions) (*S
 		}
 		return errEnded
 	})
+}
+
+// cutUnbegun ends a sweep of which no launch was ever begun: the host has nothing of
+// it, so no lease is needed and the host is not asked. The summary is nil when a
+// launch was begun meanwhile.
+func (x *execution) cutUnbegun(ctx context.Context) (s *Summary, err error) {
+	if err := x.claim(ctx, x.sweepID); err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = errors.Join(err, x.deps.Recorder.Claim(context.WithoutCancel(ctx), x.sweepID, x.deps.Controller, 0))
+	}()
+	view, err := x.deps.Recorder.View(ctx, x.sweepID)
+	if err != nil || len(view.Launches) > 0 {
+		return nil, err
+	}
+	state, missing := x.state()
+	if err := x.end(ctx, state); err != nil {
+		return nil, err
+	}
+	s = x.summary(state)
+	s.Missing = missing
+	return s, nil
 }
 
 // errEnded ends an execution that was to end only.

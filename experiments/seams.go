@@ -30,6 +30,9 @@ type Recorder interface {
 	// prolongs its claim; expiresUs 0 gives it up. An error that is a
 	// ClaimHolder says that another one has a claim that has not expired.
 	Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error
+	// Cut makes an active sweep of which no launch was ever begun interrupted, at
+	// atUs. Any other stays as it is: its journal says how it stands.
+	Cut(ctx context.Context, sweepID string, atUs int64) error
 	// Attach keeps a file with a run, or with a launch when RunID is "". The same
 	// name again replaces it.
 	Attach(ctx context.Context, a record.Artifact, content io.Reader) (record.Artifact, error)

@@ -130,6 +130,7 @@ type unrecorded struct{}
 func (unrecorded) Begin(context.Context, record.SweepPlan) error              { return nil }
 func (unrecorded) Record(context.Context, record.Event, record.Change) error  { return nil }
 func (unrecorded) Claim(context.Context, string, string, int64) error         { return nil }
+func (unrecorded) Cut(context.Context, string, int64) error                   { return nil }
 func (unrecorded) View(context.Context, string) (v record.SweepView, e error) { return v, e }
 
 func (unrecorded) Extend(context.Context, string, []record.Cell, []record.Slot, ...string) error {

@@ -60,7 +60,7 @@ func (a *attempt) undoLease(ctx context.Context) (any, error) {
 }
 
 func (a *attempt) owner() server.Owner {
-	what := "sweep " + a.x.sweepID
+	what := a.x.forPeople()
 	if a.x.sweepID == "" {
 		what = byHand
 	}

@@ -183,7 +183,15 @@ func (x *execution) inherit(key string, s PatchState, from string) {
 
 // sweepOwner is who holds the leases of the whole sweep.
 func (x *execution) sweepOwner() server.Owner {
-	return server.Owner{Launch: x.sweepID, Controller: x.deps.Controller, What: "sweep " + x.sweepID}
+	return server.Owner{Launch: x.sweepID, Controller: x.deps.Controller, What: x.forPeople()}
+}
+
+// forPeople names the sweep to those who find its leases.
+func (x *execution) forPeople() string {
+	if x.deps.Detached {
+		return server.DetachedSweep + x.sweepID
+	}
+	return "sweep " + x.sweepID
 }
 
 // maxTakeOvers bounds how many sweeps that were killed one after another leave

@@ -33,6 +33,10 @@ func TestExecute_ASecondSweepIsRefusedAndCanBeResumed(t *testing.T) {
 	if !errors.As(refused, &held) || held.Lease.Owner.Launch != r.sweep || second == nil || second.Failed != 0 || second.Launches != 0 {
 		t.Fatalf("the second sweep: %+v, %v", second, refused)
 	}
+	v, err := other.deps().Recorder.View(context.Background(), second.SweepID)
+	if err != nil || v.Sweep.State != record.SweepInterrupted || v.Sweep.EndedUs == 0 || len(v.Launches) != 0 {
+		t.Errorf("stored of the second sweep: %+v, %v", v.Sweep, err)
+	}
 	sum, err = Resume(context.Background(), other.deps(), second.SweepID, ResumeOptions{})
 	if err != nil || sum.Done != 3 {
 		t.Fatalf("the second sweep later: %+v, %v", sum, err)
@@ -58,6 +62,49 @@ func TestExecute_HeldGPUsEndTheSweepWithoutAResult(t *testing.T) {
 	}
 	if left := r.w.leftovers(); len(left) > 0 || len(r.w.patches) > 0 {
 		t.Errorf("left: %v %v", left, r.w.patches)
+	}
+}
+
+// Nothing is to be undone of a sweep that was refused, so its end needs neither the
+// leases that others have nor the host.
+func TestResume_EndsASweepOfWhichNothingWasBegun(t *testing.T) {
+	r := newRig(t)
+	p := r.plan(func(s *Spec) { s.Server.GPUs = nil }, "steps=2")
+	if err := Begin(context.Background(), r.deps().Recorder, p, "cut", r.deps().Now()); err != nil {
+		t.Fatal(err)
+	}
+	r.w.leases["gpu-all"] = "by-hand"
+	for range 2 { // as it was begun, and as it was ended
+		deps := r.deps()
+		deps.Hosts = func(context.Context, string) (*Host, error) { return nil, errors.New("the host is asked") }
+		sum, err := Resume(context.Background(), deps, "cut", ResumeOptions{EndOnly: true})
+		if err != nil || sum.State != record.SweepInterrupted || sum.Missing != 2 || sum.Launches != 0 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		if v, err := deps.Recorder.View(context.Background(), "cut"); err != nil || v.Sweep.State != record.SweepInterrupted {
+			t.Errorf("%+v, %v", v.Sweep, err)
+		}
+	}
+	delete(r.w.leases, "gpu-all")
+	if sum, err := Resume(context.Background(), r.deps(), "cut", ResumeOptions{}); err != nil || sum.Done != 2 {
+		t.Fatalf("its claim was not given up, or it cannot be begun any more: %+v, %v", sum, err)
+	}
+}
+
+// Who finds the leases of a detached sweep must learn that no terminal is behind it.
+func TestExecute_ADetachedSweepNamesItselfSo(t *testing.T) {
+	r := newRig(t)
+	deps := r.deps()
+	deps.Detached = true
+	x, err := newExecution(deps, r.plan(nil, "steps=2"), "k3v7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := x.sweepOwner().What; got != server.DetachedSweep+"k3v7" {
+		t.Errorf("the sweep's leases are of %q", got)
+	}
+	if got := (&attempt{x: x}).owner().What; got != server.DetachedSweep+"k3v7" {
+		t.Errorf("a launch's leases are of %q", got)
 	}
 }
 

@@ -118,7 +118,8 @@ func (a *app) send(ctx context.Context, c *connection, results *store.Store, pla
 		// Nobody has the sweep, unless the connection was lost at the wrong moment, or
 		// an earlier process left results there: nobody may go on without them.
 		if was == "" && !detach.HostLost(err) && ctx.Err() == nil {
-			err = errors.Join(err, results.Claim(context.WithoutCancel(ctx), j.SweepID, claimOf(c.entry.Name), 0))
+			over := context.WithoutCancel(ctx)
+			err = errors.Join(err, results.Cut(over, j.SweepID, a.now().UnixMicro()), results.Claim(over, j.SweepID, claimOf(c.entry.Name), 0))
 		}
 		return nil, err
 	}

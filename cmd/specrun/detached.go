@@ -86,7 +86,7 @@ func (a *app) serveJob(ctx context.Context, dir string, job detach.Job, lookup f
 			StateDir: plan.Host.StateDir, Worker: bench.FindWorker(self, ""), Patches: lookup, Library: patches.Library}), nil
 	}
 	deps := a.deps(results, hosts, a.newWatch(plan, false))
-	deps.OnEvent = tell
+	deps.OnEvent, deps.Detached = tell, true
 	deps.Getenv = func(name string) (string, bool) {
 		v, ok := secrets[name]
 		return v, ok

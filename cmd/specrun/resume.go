@@ -104,7 +104,8 @@ func (a *app) watchStored(ctx context.Context, results *store.Store, id string) 
 	return w, nil
 }
 
-// sweepToResume is the named sweep, or the last one that has something left.
+// sweepToResume is the named sweep, or the last one that has something left. One
+// that was refused before its first launch is meant only by its name.
 func (a *app) sweepToResume(ctx context.Context, results *store.Store, args []string, retry bool) (string, error) {
 	if len(args) == 1 {
 		return a.sweepID(ctx, results, args[0])
@@ -113,12 +114,12 @@ func (a *app) sweepToResume(ctx context.Context, results *store.Store, args []st
 	if retry {
 		states = append(states, record.SweepIncomplete)
 	}
-	rows, err := results.ListSweeps(ctx, store.SweepFilter{States: states, Limit: 1})
+	rows, err := results.ListSweeps(ctx, store.SweepFilter{States: states, Begun: true, Limit: 1})
 	if err != nil {
 		return "", err
 	}
 	if len(rows) == 0 {
-		return "", usagef("specrun list shows the sweeps; resume --retry-failed measures failed runs again", "no sweep is left to be continued")
+		return "", usagef("specrun list shows the sweeps; resume SWEEP begins one that was refused, resume --retry-failed measures failed runs again", "no sweep is left to be continued")
 	}
 	return rows[0].Sweep.ID, nil
 }

@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() int64) Recorder) {
 		"a claim is one controller's until it expires":     claims,
 		"an artifact of the same name replaces the former": artifacts,
 		"a sweep is extended once":                         extends,
+		"only a sweep without a launch is cut":             cuts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fixture{now: 1_000_000}
@@ -305,5 +306,29 @@ func extends(t *testing.T, f *fixture) {
 	}
 	if got := closed(); !reflect.DeepEqual(got, []string{"s1.c3.r3.p0"}) {
 		t.Errorf("closed after it was added again: %q", got)
+	}
+}
+
+func cuts(t *testing.T, f *fixture) {
+	ctx := context.Background()
+	if err := f.Begin(ctx, record.SweepPlan{Sweep: record.Sweep{ID: "s2", Plan: json.RawMessage(`{}`), Spec: json.RawMessage(`{}`), State: record.SweepActive, CreatedUs: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{7, 9} { // the second one finds it cut
+		if err := f.Cut(ctx, "s2", at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, err := f.View(ctx, "s2"); err != nil || v.Sweep.State != record.SweepInterrupted || v.Sweep.EndedUs != 7 {
+		t.Errorf("nothing was begun: %+v, %v", v.Sweep, err)
+	}
+	if err := f.Cut(ctx, "s1", 7); err != nil {
+		t.Fatal(err)
+	}
+	if v := f.view(t); v.Sweep.State != record.SweepActive || v.Sweep.EndedUs != 0 {
+		t.Errorf("a launch was begun: %+v", v.Sweep)
+	}
+	if err := f.Cut(ctx, "s3", 7); err == nil {
+		t.Error("an unknown sweep was cut")
 	}
 }

@@ -24,6 +24,7 @@ type Recorder interface {
 	Record(ctx context.Context, e record.Event, c record.Change) error
 	View(ctx context.Context, sweepID string) (record.SweepView, error)
 	Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error
+	Cut(ctx context.Context, sweepID string, atUs int64) error
 	Attach(ctx context.Context, a record.Artifact, content io.Reader) (record.Artifact, error)
 }
 
@@ -272,6 +273,20 @@ func (m *Memory) Claim(_ context.Context, sweepID, controller string, expiresUs 
 		return nil
 	}
 	m.claims[sweepID] = ClaimedError{controller, expiresUs}
+	return nil
+}
+
+// Cut implements Recorder.
+func (m *Memory) Cut(_ context.Context, sweepID string, atUs int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.views[sweepID]
+	if !ok {
+		return fmt.Errorf("no sweep %s", sweepID)
+	}
+	if len(v.Launches) == 0 && v.Sweep.State == record.SweepActive {
+		v.Sweep.State, v.Sweep.EndedUs = record.SweepInterrupted, atUs
+	}
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"specrun/experiments/record"
 )
 
 // Forever is an expiry of a claim that never comes: its holder is asked, not the
@@ -49,6 +51,27 @@ func (s *Store) Claim(ctx context.Context, sweepID, controller string, expiresUs
 		}
 		if err != nil {
 			return fmt.Errorf("claim sweep %s: %w", sweepID, err)
+		}
+		return nil
+	})
+}
+
+// Cut makes an active sweep of which no launch was ever begun interrupted, at atUs
+// (microseconds UTC). Any other stays as it is: its journal says how it stands.
+func (s *Store) Cut(ctx context.Context, sweepID string, atUs int64) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		var exists int
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM sweep WHERE id = $1`, sweepID).Scan(&exists); err != nil {
+			return fmt.Errorf("cut sweep %s: %w", sweepID, err)
+		}
+		if exists == 0 {
+			return &NotFoundError{What: "sweep", ID: sweepID}
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE sweep SET state = $2, ended_us = $3
+			WHERE id = $1 AND state = $4 AND NOT EXISTS (SELECT 1 FROM launch WHERE launch.sweep_id = sweep.id)`,
+			sweepID, string(record.SweepInterrupted), atUs, string(record.SweepActive))
+		if err != nil {
+			return fmt.Errorf("cut sweep %s: %w", sweepID, err)
 		}
 		return nil
 	})

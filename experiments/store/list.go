@@ -15,7 +15,8 @@ type SweepFilter struct {
 	Kinds  []string
 	States []record.SweepState
 	Host   string
-	Limit  int // newest first; 0 = all
+	Begun  bool // no interrupted sweep of which no launch was ever begun
+	Limit  int  // newest first; 0 = all
 }
 
 // ListSweeps lists sweeps, newest first.
@@ -26,6 +27,9 @@ func (s *Store) ListSweeps(ctx context.Context, f SweepFilter) ([]record.SweepRo
 	w.in("sweep.state", names(f.States))
 	if f.Host != "" {
 		w.add("sweep.id IN (SELECT sweep_id FROM launch WHERE host = " + w.arg(f.Host) + ")")
+	}
+	if f.Begun {
+		w.add("(sweep.state <> " + w.arg(string(record.SweepInterrupted)) + " OR EXISTS (SELECT 1 FROM launch WHERE launch.sweep_id = sweep.id))")
 	}
 	query := `SELECT sweep.id, sweep.name, sweep.kind, sweep.plan_sha, sweep.state, sweep.created_us, sweep.ended_us,
 		(SELECT COUNT(*) FROM cell WHERE cell.sweep_id = sweep.id),

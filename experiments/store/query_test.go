@@ -199,3 +199,23 @@ func TestImport_OncePerContent(t *testing.T) {
 		t.Error("a file with nothing in it was imported")
 	}
 }
+
+// A sweep that was refused before its first launch is listed, and is not what goes on.
+func TestList_TellsWhatWasNeverBegun(t *testing.T) {
+	s, ctx := fresh(t), t.Context()
+	refused := record.SweepPlan{Sweep: record.Sweep{ID: "refused", Name: "refused", Kind: "sweep", State: record.SweepActive, CreatedUs: epoch.UnixMicro()}}
+	if err := s.Begin(ctx, refused); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} { // before and after it was refused
+		if rows, err := s.ListSweeps(ctx, SweepFilter{Name: "refused", Begun: true}); err != nil || len(rows) != want {
+			t.Errorf("begun: %+v, %v", rows, err)
+		}
+		if err := s.Cut(ctx, "refused", epoch.UnixMicro()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, err := s.ListSweeps(ctx, SweepFilter{Name: "refused"}); err != nil || len(rows) != 1 || rows[0].Sweep.State != record.SweepInterrupted {
+		t.Errorf("refused: %+v, %v", rows, err)
+	}
+}
