@@ -103,11 +103,28 @@ func bindKey(s *Spec, key string) (boundKey, *ArgError) {
 	for _, f := range sortedKeys(benchFields) {
 		known = append(known, "bench."+f)
 	}
+	if s.Server.Attach != nil {
+		return boundKey{}, &ArgError{Msg: "unknown key " + key, Advice: s.attachedKeys(key)}
+	}
 	advice := "a flag that the spec does not have is written flag." + key + "=..., a variable env." + key + "=..."
 	if n := nearest(key, known); n != "" {
 		advice = "did you mean " + n + "?"
 	}
 	return boundKey{}, &ArgError{Msg: "unknown key " + key, Advice: advice}
+}
+
+// attachedKeys says what varies of a server that somebody else runs.
+func (s *Spec) attachedKeys(key string) string {
+	advice := "somebody else runs this server (server.attach), so only bench. keys vary"
+	name := strings.TrimPrefix(key, "bench.")
+	known := append(s.ParamNames(), sortedKeys(benchFields)...)
+	if n := nearest(name, known); n != "" {
+		if _, ok := s.param(n); !ok {
+			n = "bench." + n
+		}
+		return advice + ": did you mean " + n + "?"
+	}
+	return advice + ": bench.concurrency=1,8 for example"
 }
 
 func (b boundKey) accepts(v Scalar) error {

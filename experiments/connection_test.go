@@ -86,6 +86,9 @@ func TestExecute_AHeldLeaseIsNamedInTheJournal(t *testing.T) {
 	if !errors.As(err, &held) {
 		t.Fatal(err)
 	}
+	if !strings.Contains(err.Error(), "is left open") {
+		t.Errorf("a launch was begun: %v", err)
+	}
 	for _, e := range r.view().Events {
 		if e.Step == stepLaunch && e.Kind == record.EventDone && strings.Contains(string(e.Evidence), "gpu-all") {
 			return

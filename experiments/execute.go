@@ -39,6 +39,7 @@ type execution struct {
 	firsts   firsts
 	moved    map[string]bool // slots whose launch was tried again on another port
 	last     *attempt        // the latest launch; what concerns the sweep is noted in its journal
+	unbegun  bool            // no launch was ever begun, when this execution was
 	launches int
 	expected int
 	notes    []string
@@ -57,7 +58,7 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 	if err != nil {
 		return nil, err
 	}
-	x.source = source
+	x.source, x.unbegun = source, true
 	if source == nil {
 		x.source = planSource{x.sweepID, plan}
 	}
@@ -256,11 +257,11 @@ func (x *execution) explain(parent context.Context, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &fatal):
-		return &OpenError{SweepID: x.sweepID, Err: err}
+		return &OpenError{SweepID: x.sweepID, Err: err, Unbegun: x.unbegun && x.last == nil}
 	case parent.Err() != nil:
 		return &InterruptedError{SweepID: x.sweepID, Cause: context.Cause(parent)}
 	}
-	return &OpenError{SweepID: x.sweepID, Err: err}
+	return &OpenError{SweepID: x.sweepID, Err: err, Unbegun: x.unbegun && x.last == nil}
 }
 
 // maxIdle bounds launches that end without any result, one after another.

@@ -68,15 +68,25 @@ func (e *InterruptedError) Hint() string { return "specrun resume " + e.SweepID 
 type OpenError struct {
 	SweepID string
 	Err     error
+	// Unbegun says that no launch of it was ever begun: nothing is left of it.
+	Unbegun bool
 }
 
-func (e *OpenError) Error() string { return fmt.Sprintf("sweep %s is left open: %v", e.SweepID, e.Err) }
+func (e *OpenError) Error() string {
+	if e.Unbegun {
+		return fmt.Sprintf("sweep %s was not begun: %v", e.SweepID, e.Err)
+	}
+	return fmt.Sprintf("sweep %s is left open: %v", e.SweepID, e.Err)
+}
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
 // Hint says what to do next.
 func (e *OpenError) Hint() string {
 	hint := "specrun resume " + e.SweepID + " looks at what is left, cleans up and goes on"
+	if e.Unbegun {
+		hint = "specrun resume " + e.SweepID + " begins it"
+	}
 	var h interface{ Hint() string }
 	if errors.As(e.Err, &h) && h.Hint() != "" {
 		return h.Hint() + "; then " + hint

@@ -139,6 +139,19 @@ func TestResolve_UnknownKeyNamesTheNearest(t *testing.T) {
 	}
 }
 
+// Of a server that somebody else runs neither flags nor variables can be set.
+func TestResolve_UnknownKeyOfAnAttachedServer(t *testing.T) {
+	for key, want := range map[string]string{"concurrency": "did you mean bench.concurrency?", "zzzzzz": "bench.concurrency=1,8"} {
+		s := loadExample(t)
+		s.Server.Attach = &AttachSpec{URL: "http://127.0.0.1:1"}
+		_, err := Resolve(s, fakeOptions(Axis{Arg: key + "=1", Keys: []string{key}, Rows: [][]Scalar{{ParseScalar("1")}}}))
+		var ae *ArgError
+		if !errors.As(err, &ae) || !strings.Contains(ae.Hint(), "only bench. keys vary") || !strings.Contains(ae.Hint(), want) || strings.Contains(ae.Hint(), "flag."+key) {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+}
+
 func TestResolve_CellErrorNamesTheCell(t *testing.T) {
 	_, err := Resolve(loadExample(t), fakeOptions(Axis{Arg: "steps=x", Keys: []string{"steps"}, Rows: [][]Scalar{{ParseScalar("x")}}}))
 	var ce *CellError

@@ -43,7 +43,7 @@ func Resume(ctx context.Context, deps Deps, sweepID string, o ResumeOptions) (*S
 	if err != nil {
 		return nil, err
 	}
-	x.source = planSource{x.sweepID, plan}
+	x.source, x.unbegun = planSource{x.sweepID, plan}, len(view.Launches) == 0
 	if err := x.recallFound(view.Events); err != nil { // whoever shares the patches asks for it
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func (a *attempt) lookStart(ctx context.Context) (Found, any, error) {
 	case server.Running:
 		return Done, st.Identity, a.noteIdentity(st.Identity)
 	case server.Exited:
-		return Absent, nil, &server.ExitedError{Host: a.x.host.Name, Code: st.ExitCode, Signal: st.Signal, LogPath: st.LogPath, Tail: a.tail(ctx)}
+		return Absent, nil, &server.ExitedError{Host: a.x.host.Name, Code: st.ExitCode, Signal: st.Signal, LogPath: st.LogPath, Tail: a.tail(ctx), Start: a.cfg.Launch.Via == LaunchCommand}
 	}
 	return Absent, map[string]any{"argv": a.rec.Argv, "port": a.leases.Port}, nil
 }
@@ -226,6 +226,9 @@ func (a *attempt) doReady(ctx context.Context) (any, error) {
 	})
 	if err != nil {
 		probing.cancel()
+		if exited := (*server.ExitedError)(nil); errors.As(err, &exited) {
+			exited.Start = a.cfg.Launch.Via == LaunchCommand
+		}
 		return nil, blamePatch(err, a.patches)
 	}
 	a.probed = probing.wait()

@@ -33,6 +33,9 @@ func TestExecute_ASecondSweepIsRefusedAndCanBeResumed(t *testing.T) {
 	if !errors.As(refused, &held) || held.Lease.Owner.Launch != r.sweep || second == nil || second.Failed != 0 || second.Launches != 0 {
 		t.Fatalf("the second sweep: %+v, %v", second, refused)
 	}
+	if open := new(OpenError); !errors.As(refused, &open) || !strings.Contains(refused.Error(), "was not begun") || !strings.HasSuffix(open.Hint(), "specrun resume "+second.SweepID+" begins it") {
+		t.Errorf("nothing is left open: %v", refused)
+	}
 	v, err := other.deps().Recorder.View(context.Background(), second.SweepID)
 	if err != nil || v.Sweep.State != record.SweepInterrupted || v.Sweep.EndedUs == 0 || len(v.Launches) != 0 {
 		t.Errorf("stored of the second sweep: %+v, %v", v.Sweep, err)

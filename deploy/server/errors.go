@@ -228,11 +228,20 @@ type ExitedError struct {
 	Cause   *Cause // what the host knows beside that; nil for nothing
 	LogPath string
 	Tail    string
+	// Start says that it is the user's own start command that ended so: how a
+	// server that it left behind ends nobody sees.
+	Start bool
 }
 
 func (e *ExitedError) Error() string {
 	var msg string
 	switch {
+	case e.Start && e.Signal != 0:
+		msg = fmt.Sprintf("%s: the start command (server.commands.start) was ended by %s before the server was ready", e.Host, SignalName(e.Signal))
+	case e.Start && e.Code == 0:
+		msg = fmt.Sprintf("%s: the start command (server.commands.start) ended with status 0, and no server of it runs", e.Host)
+	case e.Start && e.Code > 0:
+		msg = fmt.Sprintf("%s: the start command (server.commands.start) ended with status %d before the server was ready", e.Host, e.Code)
 	case e.Signal != 0:
 		msg = fmt.Sprintf("%s: server was ended by %s before it was ready", e.Host, SignalName(e.Signal))
 	case e.Code < 0:
@@ -297,6 +306,7 @@ type StalledError struct {
 	Silent    time.Duration
 	Milestone string
 	Ended     []EndedChild // processes of it that ended meanwhile
+	Probe     error        // what the last generation failed with; nil when none was tried
 	LogPath   string
 	Tail      string
 }
@@ -308,6 +318,9 @@ func (e *StalledError) Error() string {
 	}
 	for _, p := range e.Ended {
 		msg += fmt.Sprintf("; its process %d (%s) has ended", p.PID, p.Name)
+	}
+	if e.Probe != nil {
+		msg += "; the last probe: " + e.Probe.Error()
 	}
 	return msg
 }

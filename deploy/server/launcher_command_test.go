@@ -120,6 +120,8 @@ func TestCommand_ThatLeavesNothingOrFails(t *testing.T) {
 		var exited *ExitedError
 		if !errors.As(err, &exited) || exited.Code != c.code || !strings.Contains(exited.Tail, c.tail) {
 			t.Errorf("%s: %v", name, err)
+		} else if exited.Start = true; !strings.Contains(err.Error(), "the start command (server.commands.start) ended with status "+itoa(c.code)) {
+			t.Errorf("%s: not said of the command: %v", name, err)
 		}
 		if _, err := b.stop(name, StopOptions{}); err != nil {
 			t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -117,6 +118,8 @@ const (
 
 	leastPause = 20 * time.Millisecond
 	probeWait  = 500 * time.Millisecond // between two failed probes
+	probeSaid  = 10 * time.Second       // between two lines about failed probes, at least
+	probeText  = 300                    // characters of such a line
 	// A crash sign may be followed by the line that says why: wait until the log
 	// rests, but not for long.
 	crashSettle = 500 * time.Millisecond
@@ -188,6 +191,9 @@ type wait struct {
 	probe      chan error // nil while none runs
 	stop       context.CancelFunc
 	probeErr   error
+	probeBegan time.Time
+	saidProbe  string    // the failure of one that was told last,
+	saidAt     time.Time // and when
 	base       string
 	listenerIs Holder
 }
@@ -242,7 +248,7 @@ func (w *wait) step(ctx context.Context) error {
 		}
 	}
 	if now.Sub(w.begin) > w.o.Timeout {
-		return w.suspected(ctx, &NotReadyError{Host: w.h.Name(), After: w.o.Timeout, Milestone: w.milestone, Probe: w.probeErr,
+		return w.suspected(ctx, &NotReadyError{Host: w.h.Name(), After: w.o.Timeout, Milestone: w.milestone, Probe: w.lastProbe(),
 			LogPath: w.st.LogPath, Tail: string(w.tail)})
 	}
 	// What was seen last is as old as the last close look.
@@ -254,7 +260,7 @@ func (w *wait) step(ctx context.Context) error {
 		}
 	}
 	if (!w.marker || w.unmarked) && still > w.o.Stall {
-		return &StalledError{Host: w.h.Name(), Silent: w.o.Stall, Milestone: w.milestone, Ended: w.moved.ended,
+		return &StalledError{Host: w.h.Name(), Silent: w.o.Stall, Milestone: w.milestone, Ended: w.moved.ended, Probe: w.lastProbe(),
 			LogPath: w.st.LogPath, Tail: string(w.tail)}
 	}
 	return nil
@@ -429,7 +435,7 @@ func (w *wait) whoHolds(ctx context.Context, port int) string {
 func (w *wait) startProbe(ctx context.Context) {
 	ctx, w.stop = context.WithCancel(ctx)
 	done := make(chan error, 1)
-	w.probe = done
+	w.probe, w.probeBegan = done, time.Now()
 	client := Client(w.h)
 	go func() {
 		defer client.CloseIdleConnections()
@@ -442,6 +448,32 @@ func (w *wait) endProbe(err error) {
 	w.probe = nil
 	w.probeErr = err
 	w.nextProbe = time.Now().Add(probeWait)
+	w.sayProbe()
+}
+
+// sayProbe tells what a probe failed with, when that is another thing than before:
+// a server whose process is up and that does not serve looks like one that loads.
+func (w *wait) sayProbe() {
+	if w.probeErr == nil {
+		return
+	}
+	text := strings.Join(strings.Fields(w.probeErr.Error()), " ")
+	if r := []rune(text); len(r) > probeText {
+		text = string(r[:probeText]) + "..."
+	}
+	if text == w.saidProbe || time.Since(w.saidAt) < probeSaid {
+		return
+	}
+	w.saidProbe, w.saidAt = text, time.Now()
+	w.note("it listens but does not serve yet: " + text)
+}
+
+// lastProbe is what the last probe failed with, or that there is no answer yet.
+func (w *wait) lastProbe() error {
+	if w.probe != nil && w.probeErr == nil {
+		return fmt.Errorf("the generation that it was asked for %v ago has no answer", time.Since(w.probeBegan).Round(100*time.Millisecond))
+	}
+	return w.probeErr
 }
 
 // stopProbe waits for a probe that still runs.

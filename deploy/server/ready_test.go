@@ -54,8 +54,12 @@ func TestWaitReady_SilentServerStalls(t *testing.T) {
 	st := b.start(b.launch("silent", port, "--silent"))
 	_, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: time.Minute, Stall: 200 * time.Millisecond, Poll: 10 * time.Millisecond})
 	var stalled *StalledError
-	if !errors.As(err, &stalled) {
+	if !errors.As(err, &stalled) || strings.Contains(err.Error(), "probe") {
 		t.Fatalf("err = %#v", err)
+	}
+	stalled.Probe = errors.New("/v1/completions answers 503: no")
+	if !strings.HasSuffix(err.Error(), "; the last probe: /v1/completions answers 503: no") {
+		t.Errorf("what it answers is not said: %v", err)
 	}
 }
 
@@ -132,7 +136,16 @@ func TestWaitReady_GenerationThatIsTooShortIsNotReady(t *testing.T) {
 	b := newBench(t)
 	port := freePort(t)
 	st := b.start(b.launch("dumb", port, "--dumb"))
-	_, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: 1500 * time.Millisecond, Poll: 10 * time.Millisecond})
+	var notes []string
+	_, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: 1500 * time.Millisecond, Poll: 10 * time.Millisecond,
+		OnProgress: func(p Progress) {
+			if p.Note != "" {
+				notes = append(notes, p.String())
+			}
+		}})
+	if len(notes) != 1 || !strings.Contains(notes[0], "does not serve yet: ") || !strings.Contains(notes[0], "no 16 tokens") {
+		t.Errorf("said meanwhile: %q", notes) // once, however often it is tried
+	}
 	var late *NotReadyError
 	if !errors.As(err, &late) || late.Probe == nil || !strings.Contains(err.Error(), "no 16 tokens") {
 		t.Fatalf("err = %v", err)
