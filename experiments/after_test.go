@@ -245,7 +245,7 @@ func (r *rig) withForeign(d Deps, f *fakeForeign) Deps {
 }
 
 func savedServer(id string) server.Saved {
-	return server.Saved{ID: id, Argv: []string{"python3", "-m", "x", "--api-key", "hunter3secret"}, Port: 31000, Stopped: time.Unix(1_700_000_000, 0)}
+	return server.Saved{ID: id, Argv: []string{"python3", "-m", "x", "--api-key", "hunter3secret"}, Port: 31000, Stopped: time.Now()}
 }
 
 func TestAfterRestore_StartsWhatWasSavedOnce(t *testing.T) {
@@ -286,6 +286,35 @@ func TestAfterRestore_OneThatFailsLeavesTheSweepOpenAndIsTriedAgain(t *testing.T
 	}
 	if sum, err = Resume(context.Background(), r.withForeign(r.deps(), f), sum.SweepID, ResumeOptions{}); err != nil || len(sum.Left) != 1 {
 		t.Errorf("resumed: %+v, %v", sum, err)
+	}
+}
+
+// What is not this sweep's to start stays as it is, is named, and keeps no sweep open.
+func TestAfterRestore_LeavesWhatIsNotItsOwn(t *testing.T) {
+	old := savedServer("s1")
+	old.Stopped = time.Unix(1_000_000_000, 0)
+	queue := func(owner string, expired bool) []server.Lease {
+		return []server.Lease{{Name: "queue-1", Owner: server.Owner{Launch: owner, Controller: "anna@desk, pid 7 [x]", What: "sweep s2"}, Expired: expired}}
+	}
+	for name, c := range map[string]struct {
+		f    *fakeForeign
+		note string // "": it is started
+	}{
+		"stopped long before":             {&fakeForeign{saved: []server.Saved{old}}, "more than a day before"},
+		"another sweep":                   {&fakeForeign{saved: []server.Saved{savedServer("s1")}, leases: queue("other", false)}, "sweep s2 of anna@desk, pid 7)"},
+		"another sweep's place has ended": {&fakeForeign{saved: []server.Saved{savedServer("s1")}, leases: queue("other", true)}, ""},
+		"another user's":                  {&fakeForeign{saved: []server.Saved{savedServer("s1")}, err: &server.OwnerError{Host: "gpu-01", ID: "s1", Owner: "anna", Me: "ben"}}, "was user anna's"},
+	} {
+		r := newRig(t)
+		sum, err := Execute(context.Background(), r.withForeign(r.deps(), c.f), r.plan(nil, "steps=2"), nil)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.note == "" && len(sum.Left) != 1:
+			t.Errorf("%s: not started: %v", name, sum.Notes)
+		case c.note != "" && (len(sum.Left) != 0 || len(c.f.starts) != 0 || !strings.Contains(strings.Join(sum.Notes, "\n"), c.note)):
+			t.Errorf("%s: left %v, starts %v, notes %q", name, sum.Left, c.f.starts, sum.Notes)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"specrun/experiments"
 )
@@ -26,7 +27,7 @@ func readFound(ctx context.Context, h *experiments.Host, spec *experiments.Spec,
 		return state, nil, err
 	}
 	for _, s := range saved {
-		if s.Pending() {
+		if experiments.Restores(s, time.Now()) {
 			notes = append(notes, fmt.Sprintf("after: restore starts saved server %s again at the end (%s); specrun server saved forget %s --host %s drops it",
 				s.ID, strings.Join(experiments.HideArgv(h.Name, s.Argv), " "), s.ID, h.Name))
 		}
