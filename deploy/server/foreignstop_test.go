@@ -196,6 +196,10 @@ func TestStopProcess_NeverAboveItself(t *testing.T) {
 		if _, err := StopProcess(t.Context(), b.h, b.describe(pid), ProcessStop{StateDir: b.state, Save: b.id("s")}); !errors.As(err, &protected) || protected.First != first {
 			t.Errorf("process %d: %v", pid, err)
 		}
+		protected = nil
+		if _, err := WhomOf(t.Context(), b.h, b.describe(pid)); !errors.As(err, &protected) || protected.First != first {
+			t.Errorf("who is concerned by process %d: %v", pid, err)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(b.state, "saved")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was saved: %v", err)
@@ -223,7 +227,7 @@ func TestStopProcess_InAContainerIsNotSaved(t *testing.T) {
 	if _, err := StopProcess(t.Context(), b.h, p, ProcessStop{StateDir: b.state, Save: b.id("s")}); !errors.As(err, &unsaved) || !living(inside[0]) {
 		t.Errorf("with save: %v, lives %v", err, living(inside[0]))
 	}
-	if _, err := StopProcess(t.Context(), b.h, p, ProcessStop{StateDir: b.state}); err != nil || living(inside[0]) {
+	if _, err := StopProcess(t.Context(), b.h, p, ProcessStop{StateDir: b.state, StopOptions: StopOptions{Grace: 200 * time.Millisecond}}); err != nil || living(inside[0]) {
 		t.Errorf("without: %v, lives %v", err, living(inside[0]))
 	}
 }
