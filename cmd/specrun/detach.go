@@ -113,7 +113,7 @@ func (a *app) send(ctx context.Context, c *connection, results *store.Store, pla
 	if err := results.Claim(ctx, j.SweepID, claimOf(c.entry.Name), store.Forever); err != nil {
 		return nil, err
 	}
-	dir, err := a.sendJob(ctx, c, results, worker, j, secrets)
+	dir, err := a.sendJob(ctx, c, results, worker, j, secrets, was != "")
 	if err != nil {
 		// Nobody has the sweep, unless the connection was lost at the wrong moment, or
 		// an earlier process left results there: nobody may go on without them.
@@ -172,11 +172,17 @@ func (a *app) packPatches(plan *experiments.Plan, e configs.Host) (packed []deta
 }
 
 // sendJob brings job and results to the host and starts the process there. A
-// connection that gets lost meanwhile is for the next resume.
-func (a *app) sendJob(ctx context.Context, c *connection, results *store.Store, worker string, j detach.Job, secrets map[string]string) (dir string, err error) {
+// connection that gets lost meanwhile is for the next resume. wasThere says that
+// the sweep was the host's before.
+func (a *app) sendJob(ctx context.Context, c *connection, results *store.Store, worker string, j detach.Job, secrets map[string]string, wasThere bool) (dir string, err error) {
 	place, err := detach.Prepare(ctx, c, c.entry.StateDir, j.SweepID)
 	if err != nil {
 		return "", err
+	}
+	if !wasThere && place.State != detach.Absent && place.State != detach.Running {
+		if place, err = a.clearPlace(ctx, c, results, place, j); err != nil {
+			return "", err
+		}
 	}
 	// What a process on the host has recorded is newer than what is here.
 	file := ""
@@ -199,6 +205,31 @@ func (a *app) sendJob(ctx context.Context, c *connection, results *store.Store, 
 		return "", errors.Join(err, ignoreLost(detach.Discard(cleaning, c, place)))
 	}
 	return place.Dir, nil
+}
+
+// clearPlace removes what an earlier process, or a start that was refused, left in
+// the place of a sweep that went on here meanwhile: the host would go on from that,
+// measure again what is here, and neither store could take the other's results. What
+// was measured there comes here first; that both went on is an error now, before it
+// costs a GPU hour.
+func (a *app) clearPlace(ctx context.Context, c *connection, results *store.Store, left detach.Place, j detach.Job) (detach.Place, error) {
+	if err := detach.Discard(ctx, c, left); err != nil {
+		return left, err
+	}
+	if left.State != detach.Begun {
+		if _, err := fetchSweep(ctx, c, results, left.Dir, j.SweepID); err != nil {
+			return left, err
+		}
+	}
+	if _, err := detach.Remove(ctx, c, left.Dir, j.Store, true); err != nil {
+		return left, err
+	}
+	place, err := detach.Prepare(ctx, c, c.entry.StateDir, j.SweepID)
+	if err == nil && place.State != detach.Absent {
+		err = errors.Join(&codedError{code: exitFailed, msg: fmt.Sprintf("%s: %s is what a specrun of another store left of sweep %s (%s)", c.Name(), left.Dir, j.SweepID, place.State),
+			hint: "specrun resume " + j.SweepID + " goes on from here; with that folder moved away, --detach does from there"}, detach.Discard(ctx, c, place))
+	}
+	return place, err
 }
 
 // ignoreLost drops an error that says only that the connection is lost, which

@@ -91,6 +91,9 @@ func (a *app) fetchListed(ctx context.Context, c *connection, results *store.Sto
 		}
 		return nil
 	}
+	if err := results.Cut(ctx, l.SweepID, a.now().UnixMicro()); err != nil { // as bringHome does
+		return err
+	}
 	if ours != "" {
 		if err := results.Claim(ctx, l.SweepID, claimOf(c.entry.Name), 0); err != nil {
 			return err

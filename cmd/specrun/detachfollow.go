@@ -180,6 +180,10 @@ func (f *follower) bringHome(ctx context.Context, h detach.Host) error {
 	if err := f.fetch(ctx, h); err != nil {
 		return err
 	}
+	// A process that failed before it could say so has begun nothing.
+	if err := f.results.Cut(ctx, f.id, f.a.now().UnixMicro()); err != nil {
+		return err
+	}
 	// The claim first: whoever finds the folder gone must see why. A folder that
 	// stays goes with the next fetch from the host.
 	if err := f.release(ctx); err != nil {
