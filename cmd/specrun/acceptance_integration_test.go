@@ -26,5 +26,5 @@ func TestAcceptance(t *testing.T) {
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, bin) })
 	}
-	t.Run("kill at random moments", func(t *testing.T) { testKills(t, bin, 6) })
+	t.Run("kill at random moments", func(t *testing.T) { testKills(t, bin, 3) })
 }
