@@ -189,7 +189,16 @@ func (f *follower) bringHome(ctx context.Context, h detach.Host) error {
 	if err := f.release(ctx); err != nil {
 		return err
 	}
-	_, err := detach.Remove(ctx, h, f.dir, f.origin(), false)
+	return f.remove(ctx, h, false)
+}
+
+// remove removes the folder on the host, and says when it stays there: it is another
+// store's, or this one's of a time when this machine or the store had another name.
+func (f *follower) remove(ctx context.Context, h detach.Host, dead bool) error {
+	is, err := detach.Remove(ctx, h, f.dir, f.origin(), dead)
+	if err == nil && is != detach.Absent && is != detach.Running {
+		f.a.note("%s stays on %s: it was begun with another store, or before this one or this machine was renamed; what was measured in it is here", f.dir, f.entry.Name)
+	}
 	return err
 }
 

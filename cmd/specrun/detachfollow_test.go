@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,5 +85,36 @@ func TestFollower_GoneNeedsAClaimThatWasGivenUp(t *testing.T) {
 	claim(0)
 	if !f.gone(ctx, failed) {
 		t.Error("the claim was given up: all is here")
+	}
+}
+
+// A folder that this store may not remove stays; the user must learn that it does.
+func TestFollower_SaysThatAFolderStays(t *testing.T) {
+	ctx := t.Context()
+	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	var said bytes.Buffer
+	a := &app{env: &env{now: time.Now, stderr: &said}, printer: &printer{err: &said}}
+	for _, c := range []struct {
+		store string
+		stays bool
+	}{{"another:/r.db", true}, {a.storeName(results), false}} {
+		said.Reset()
+		f := &follower{a: a, results: results, entry: configs.Host{Name: "gpu"}, id: "k3v7", dir: filepath.Join(t.TempDir(), "k3v7")}
+		if err := os.Mkdir(f.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(f.dir, "store"), []byte(c.store+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.remove(ctx, remote.Local(remote.LocalConfig{Name: "gpu"}), true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(f.dir); (err == nil) != c.stays || strings.Contains(said.String(), f.dir+" stays on gpu") != c.stays {
+			t.Errorf("of %s: %v, said %q", c.store, err, said.String())
+		}
 	}
 }

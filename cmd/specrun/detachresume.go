@@ -109,7 +109,7 @@ func (d *detachedSweep) settle(ctx context.Context, o experiments.ResumeOptions,
 		return false, nil
 	}
 	if here {
-		_, err = detach.Remove(ctx, d.c, d.at.Dir, f.origin(), true)
+		err = f.remove(ctx, d.c, true)
 	}
 	return false, err
 }
