@@ -87,6 +87,8 @@ type RunningServer struct {
 	// PatchLive says whether the process has loaded the files as they are now: it
 	// was started after the last change to them. nil: not known.
 	PatchLive *bool
+	// Attached tells that somebody else runs it, see server.Attach.
+	Attached bool
 	// Controller is the one that starts or measures the server now, "" when none
 	// is known to.
 	Controller string

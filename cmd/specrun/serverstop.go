@@ -121,6 +121,10 @@ func (a *app) stopOn(ctx context.Context, c *connection, id string, f stopFlags)
 	if err != nil || s == nil {
 		return nil, err
 	}
+	if s.Attached {
+		return nil, usagef(fmt.Sprintf("specrun server stop --pid %d --host %s stops it; the launch ends with its sweep", s.Identity.PID, c.Name()),
+			"%s: launch %s measures a server that specrun did not start", c.Name(), s.Launch)
+	}
 	if s.Controller != "" && !f.take {
 		return nil, lockedServer(c.Name(), *s)
 	}
@@ -194,7 +198,8 @@ func pickServer(ctx context.Context, c *connection, id string) (*experiments.Run
 	if st.Phase == server.Absent {
 		return nil, usagef("specrun server status lists what runs; of one that has ended give the whole id", "%s: no launch %s", c.Name(), id)
 	}
-	return &experiments.RunningServer{Launch: id, Identity: st.Identity, LogPath: st.LogPath, LogSize: st.LogSize}, nil
+	return &experiments.RunningServer{Launch: id, Identity: st.Identity, LogPath: st.LogPath, LogSize: st.LogSize,
+		Attached: st.Attached && st.Phase == server.Running}, nil
 }
 
 func newServerStatusCommand(a *app) *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,17 @@ func flagError(c *cobra.Command, err error) error {
 		if flag := nearest(named.GetSpecifiedName(), flagNames(c)); flag != "" {
 			hint = "did you mean --" + flag + "?"
 		}
+	}
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		// In the words of a user, not of the function that read it.
+		want := "no number"
+		if errors.Is(number.Err, strconv.ErrRange) {
+			want = "too large"
+		} else if number.Func == "ParseBool" {
+			want = "neither true nor false"
+		}
+		err = errors.New(strings.TrimSuffix(err.Error(), number.Error()) + want)
 	}
 	return usagef(hint, "%s", err)
 }

@@ -27,8 +27,10 @@ type Death struct {
 	// group for want of memory, or of the machine where the group does not tell,
 	// since the launch began: how many, "" for none.
 	OutOfMemory string
-	Kernel      []string // its last words about that, where this user may read them
-	Full        []string // folders in which nothing can be written any more
+	// OfGroup says that these were the launch's own; else they may be anybody's.
+	OfGroup bool
+	Kernel  []string // its last words about that, where this user may read them
+	Full    []string // folders in which nothing can be written any more
 }
 
 // Autopsy reads what the host knows about the end of a launch's processes. It
@@ -77,7 +79,7 @@ func parseDeath(answer []remote.Line) Death {
 	}
 	switch {
 	case kills["group"] != "":
-		d.OutOfMemory = kills["group"] + " in the control group of the launch"
+		d.OutOfMemory, d.OfGroup = kills["group"]+" in the control group of the launch", true
 	case kills["host"] != "" && !told["group"]:
 		d.OutOfMemory = kills["host"] + " on the machine"
 	}
@@ -92,28 +94,37 @@ type Cause struct {
 	Kind     string // as in the crash table
 	Evidence string
 	Advice   string
+	// Unsure tells that what happened on the host may have hit somebody else's
+	// processes alone.
+	Unsure bool
 }
 
 // Cause judges how a process with this end came to it; nil when the host does
 // not tell more than the end itself. signal is the one that ended it, 0 for none.
 func (d Death) Cause(signal int) *Cause {
+	// A process that ended by itself was not the one killed, and nothing says that
+	// a child of it was.
+	unsure := signal == 0 && !d.OfGroup
 	switch {
-	case d.OutOfMemory != "" && (signal == 0 || signal == sigKill):
+	case d.OutOfMemory != "" && (signal == 0 || signal == sigKill) && !(unsure && len(d.Full) > 0):
 		text := "the kernel ended processes for want of memory: " + d.OutOfMemory + " since the start"
 		if n := len(d.Kernel); n > 0 {
 			text += " (" + d.Kernel[n-1] + ")"
 		}
-		return &Cause{KindHostOOM, text, "the host ran out of memory (not the GPU): load fewer ranks at once, lower what is kept in host memory, or give it more; see dmesg"}
+		if unsure {
+			text = "maybe one of its processes: " + text
+		}
+		return &Cause{KindHostOOM, text, "the host ran out of memory (not the GPU): load fewer ranks at once, lower what is kept in host memory, or give it more; see dmesg", unsure}
 	case len(d.Full) > 0 && (signal == 0 || signal == sigBus):
-		return &Cause{KindDiskFull, "nothing can be written any more: " + strings.Join(d.Full, "; "), "make space there, or move the caches (HOME, TMPDIR, XDG_CACHE_HOME in server.env) and specrun's state_dir"}
+		return &Cause{KindDiskFull, "nothing can be written any more: " + strings.Join(d.Full, "; "), "make space there, or move the caches (HOME, TMPDIR, XDG_CACHE_HOME in server.env) and specrun's state_dir", false}
 	case signal == sigKill:
 		text := "SIGKILL, which is not of this specrun's stop"
 		if d.Stopped {
 			text = "SIGKILL, by a stop of this launch"
 		}
-		return &Cause{KindSigkill, text, "the kernel counted no kill for want of memory: somebody, a scheduler such as Slurm, or a container's limit ended it"}
+		return &Cause{KindSigkill, text, "the kernel counted no kill for want of memory: somebody, a scheduler such as Slurm, or a container's limit ended it", false}
 	case signal != 0:
-		return &Cause{KindSignal, SignalName(signal), signalAdvice(signal)}
+		return &Cause{KindSignal, SignalName(signal), signalAdvice(signal), false}
 	}
 	return nil
 }

@@ -31,7 +31,9 @@ func TestDeath_Cause(t *testing.T) {
 		kind, text   string
 	}{
 		{"killed for memory, by the control group", "oom host 3 5\noom group 0 2\nkernel [12.5] Killed process 77 (python)\n", 9, KindHostOOM, "2 in the control group"},
-		{"its child was", "oom host 3 4\noom group - -\n", 0, KindHostOOM, "1 on the machine"},
+		{"its child was, or anybody", "oom host 3 4\noom group - -\n", 0, KindHostOOM, "maybe one of its processes"},
+		{"its child was, by the control group", "oom host 3 4\noom group 0 1\n", 0, KindHostOOM, "1 in the control group"},
+		{"itself, by the machine", "oom host 3 4\noom group - -\n", 9, KindHostOOM, "1 on the machine"},
 		{"somebody else was killed for memory", "oom host 3 4\noom group 1 1\nkernel Killed process 9 (other)\n", 9, KindSigkill, "SIGKILL"},
 		{"this kernel does not count", "oom host - -\noom group - -\n", 9, KindSigkill, "SIGKILL"},
 		{"a fault at a time when somebody was killed", "oom host 3 4\noom group - -\n", 11, KindSignal, "SIGSEGV (11)"},
@@ -44,6 +46,8 @@ func TestDeath_Cause(t *testing.T) {
 		switch {
 		case c.kind == "" && got != nil:
 			t.Errorf("%s: %+v", c.name, got)
+		case got != nil && got.Unsure != strings.HasPrefix(got.Evidence, "maybe"):
+			t.Errorf("%s: %+v: unsure is said, and only that", c.name, got)
 		case c.kind != "" && (got == nil || got.Kind != c.kind || !strings.Contains(got.Evidence, c.text)):
 			t.Errorf("%s: %+v, want %s with %q", c.name, got, c.kind, c.text)
 		}
@@ -52,6 +56,7 @@ func TestDeath_Cause(t *testing.T) {
 
 func TestCrash_With(t *testing.T) {
 	oom := &Cause{Kind: KindHostOOM, Evidence: "killed"}
+	maybe := &Cause{Kind: KindHostOOM, Evidence: "maybe", Unsure: true}
 	for _, c := range []struct {
 		crash *Crash
 		cause *Cause
@@ -59,6 +64,10 @@ func TestCrash_With(t *testing.T) {
 	}{
 		{nil, nil, ""},
 		{nil, oom, KindHostOOM},
+		{nil, maybe, ""}, // somebody else may have been killed
+		{&Crash{Kind: "scheduler_exception", Evidence: "ValueError"}, maybe, "scheduler_exception"},
+		{&Crash{Kind: KindSigkill, Evidence: "worker died with -9"}, maybe, KindHostOOM}, // that its own was, says its log
+		{&Crash{Kind: "scheduler_exception", Evidence: "Killed"}, maybe, KindHostOOM},
 		{&Crash{Kind: "cuda_oom"}, oom, "cuda_oom"},   // the first cause
 		{&Crash{Kind: KindSigkill}, oom, KindHostOOM}, // who killed it
 		{&Crash{Kind: "scheduler_exception", Evidence: "Segmentation fault (core dumped)"}, &Cause{Kind: KindSignal}, KindSignal},

@@ -170,6 +170,10 @@ func (c *Crash) With(host *Cause) *Crash {
 	if host == nil {
 		return c
 	}
+	killed := c != nil && (c.Kind == KindSigkill || isNotice(c.Evidence))
+	if host.Unsure && !killed { // no sign that a process of its own was hit
+		return c
+	}
 	if c == nil {
 		return &Crash{Kind: host.Kind, Evidence: host.Evidence, Advice: host.Advice}
 	}
@@ -255,9 +259,9 @@ func (e *ExitedError) Error() string {
 	return msg + lastOf(e.Tail)
 }
 
-// Kind is the cause's, "" when only the end is known.
+// Kind is the cause's, "" when only the end is known for sure.
 func (e *ExitedError) Kind() string {
-	if e.Cause != nil {
+	if e.Cause != nil && !e.Cause.Unsure {
 		return e.Cause.Kind
 	}
 	return ""
@@ -265,7 +269,7 @@ func (e *ExitedError) Kind() string {
 
 // Hint says what the user can do.
 func (e *ExitedError) Hint() string {
-	if e.Cause != nil && e.Cause.Advice != "" {
+	if e.Cause != nil && e.Cause.Advice != "" && !e.Cause.Unsure {
 		return e.Cause.Advice + "; its log is " + e.LogPath + " on " + e.Host
 	}
 	return "see " + e.LogPath + " on " + e.Host

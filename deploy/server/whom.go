@@ -32,6 +32,7 @@ type Peer struct {
 }
 
 // WhomOf finds out whom a stop of a process concerns. It changes nothing.
+// *ProtectedError where StopProcess would refuse it with that.
 func WhomOf(ctx context.Context, h Host, p Process) (Whom, error) {
 	res, err := h.Run(ctx, script("whom", whomText,
 		remote.Var{Name: "PID", Value: strconv.Itoa(p.Identity.PID)},
@@ -49,6 +50,8 @@ func WhomOf(ctx context.Context, h Host, p Process) (Whom, error) {
 				return Whom{}, fmt.Errorf("%s: member %q: %w", h.Name(), l.Value, err)
 			}
 			w.Members = append(w.Members, Member{pid, strings.TrimSpace(rest)})
+		case "protected":
+			return Whom{}, &ProtectedError{Host: h.Name(), PID: p.Identity.PID, First: first == "first"}
 		case "peer":
 			addr, err := procAddr(first)
 			if err != nil {

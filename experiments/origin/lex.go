@@ -66,6 +66,7 @@ type lexer struct {
 	at   int
 	line int
 	here []heredoc // bodies that begin on the next line
+	open int       // line of the quote that is not closed; 0: all are
 }
 
 type heredoc struct {
@@ -210,8 +211,9 @@ func (x *lexer) segments(w *word, stop string) {
 		case '\'':
 			end := strings.IndexByte(x.src[x.at+1:], '\'')
 			if end < 0 {
+				x.open = x.line
 				x.step(len(x.src) - x.at)
-				w.segments = append(w.segments, segment{unknown: "a quote that is not closed"})
+				w.segments = append(w.segments, segment{unknown: unclosed})
 				return
 			}
 			text := x.step(end + 2)

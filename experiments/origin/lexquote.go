@@ -4,7 +4,7 @@ import "strings"
 
 // double reads behind an opening double quote.
 func (x *lexer) double(w *word) {
-	begin := x.at
+	begin, line := x.at, x.line
 	for !x.done() {
 		switch c := x.src[x.at]; {
 		case c == '"':
@@ -26,7 +26,8 @@ func (x *lexer) double(w *word) {
 			w.add(x.step(1), true)
 		}
 	}
-	w.segments = append(w.segments, segment{unknown: "a quote that is not closed"})
+	x.open = line
+	w.segments = append(w.segments, segment{unknown: unclosed})
 }
 
 func (x *lexer) backtick(w *word) {

@@ -18,8 +18,14 @@ func (e *ScriptError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 
 // Hint says what the user can do.
 func (e *ScriptError) Hint() string {
+	if e.Msg == unclosed {
+		return "no shell takes it so: close the quote; in --from-cmd '...' quotes inside are the other ones"
+	}
 	return "start the server and use specrun init --from-pid PID, or give the command as it is run to --from-cmd"
 }
+
+// unclosed is what is said of a text that ends within a quote.
+const unclosed = "a quote that is not closed"
 
 // Lookup gives a variable of the environment in which a script would run.
 type Lookup func(name string) (value string, known bool)
@@ -39,6 +45,8 @@ func Script(name, src string, outer Lookup) (Command, error) {
 	switch {
 	case r.failed != nil && (r.found == nil || r.failed.server && (r.failed.line > r.found.line || !r.found.server)):
 		return Command{}, r.failed.err
+	case r.found == nil && r.lex.open != 0:
+		return Command{}, &ScriptError{File: name, Line: r.lex.open, Msg: unclosed}
 	case r.found == nil:
 		return Command{}, &ScriptError{File: name, Line: 1, Msg: "no command is in it"}
 	}
@@ -286,7 +294,10 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 		f.command.Env, why = r.environment(assigned)
 	}
 	if why != "" {
-		f.err = &ScriptError{File: r.file, Line: f.line, Msg: "the command cannot be known without running it: " + why}
+		if why != unclosed {
+			why = "the command cannot be known without running it: " + why
+		}
+		f.err = &ScriptError{File: r.file, Line: f.line, Msg: why}
 		if f.server || r.failed == nil || !r.failed.server {
 			r.failed = &f
 		}

@@ -92,6 +92,7 @@ func TestScript_WhatCannotBeKnownNamesItsLine(t *testing.T) {
 		"an expansion that cuts":     {"M=/a/b\npython -m sglang.launch_server --model-path ${M##*/}", 2, "the expansion ${M...}"},
 		"a pattern":                  {"python -m sglang.launch_server --model-path /m/*", 1, "a pattern that names files"},
 		"a quote that never ends":    {"python -m sglang.launch_server --model-path 'x", 1, "a quote that is not closed"},
+		"one within the program":     {"python -m \"sglang.launch_server --tp 1\n", 1, "a quote that is not closed"},
 		"the home of nobody knows":   {"python -m sglang.launch_server --model-path ~/m", 1, "~ is the home folder on the host"},
 		"an assignment before it":    {"A=$(x) python -m sglang.launch_server", 1, "the command substitution"},
 		"nothing at all":             {"# only a comment\n", 1, "no command is in it"},

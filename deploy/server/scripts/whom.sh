@@ -1,7 +1,12 @@
 # Whom the end of a process concerns; changes nothing. In: PID PORT (0: none).
 # Out: "member pid command" of each process that a stop of it ends with it, and
-# "peer address count" of who is connected to its port.
+# "peer address count" of who is connected to its port. "protected first" or "above"
+# where no stop is made: see foreignstop.sh.
 main() {
+	if [ "$PID" = 1 ]; then
+		echo 'protected first'
+		return 0
+	fi
 	proc "$PID" || return 0
 	sid=
 	[ "$p_sid" != "$PID" ] || sid=$PID
@@ -23,6 +28,7 @@ main() {
 			for (p in mark) if (p != pid && (p in parent)) print p
 		}' | sort -n); do
 		printf 'member %s %s\n' "$w_pid" "$(command_of "$w_pid")"
+		[ "$w_pid" != "$$" ] || echo 'protected above'
 	done
 	[ "$PORT" != 0 ] || return 0
 	cat "/proc/$PID/net/tcp" "/proc/$PID/net/tcp6" 2>/dev/null | awk -v port="$(printf '%04X' "$PORT")" '
