@@ -22,6 +22,7 @@ import (
 	"specrun/experiments/lab"
 	"specrun/experiments/record"
 	"specrun/experiments/store"
+	"specrun/internal/tier"
 )
 
 // orders are what a controller process is to do.
@@ -158,6 +159,9 @@ func (k *killer) kill(t *testing.T, boundary int, after time.Duration) (out stri
 	return out, killed
 }
 
+// TestLab_SIGKILLAtEveryEventBoundaryThenResume kills the real thing at every
+// second boundary, in the soak at each. TestResume_AfterAKillAtEveryEventBoundary
+// leaves out none, with a host that is imitated.
 func TestLab_SIGKILLAtEveryEventBoundaryThenResume(t *testing.T) {
 	out, _ := newKiller(t, oneLaunch, "steps=2").kill(t, 0, 0)
 	_, number, _ := strings.Cut(strings.TrimSpace(out), "boundaries ")
@@ -171,7 +175,7 @@ func TestLab_SIGKILLAtEveryEventBoundaryThenResume(t *testing.T) {
 		t.Run(fmt.Sprintf("host %d", h), func(t *testing.T) {
 			t.Parallel()
 			k := newKiller(t, oneLaunch, "steps=2")
-			for n := h + 1; n <= boundaries; n += hosts {
+			for n := h + 1; n <= boundaries; n += hosts * tier.Stride(2) {
 				if _, killed := k.kill(t, n, 0); !killed || t.Failed() {
 					t.Fatalf("boundary %d of %d: killed %v", n, boundaries, killed)
 				}

@@ -3,4 +3,4 @@
 package experiments_test
 
 // moments is how often a sweep is killed at a random moment.
-const moments = 6
+const moments = 3
