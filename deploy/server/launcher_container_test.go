@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,6 +76,7 @@ func (c contained) serve(name string) Launch {
 	id, err := Start(c.t.Context(), c.in, l)
 	must(c.t, err)
 	must(c.t, writeFile(c.dir+"/inside", itoa(id.PID)))
+	c.endKeeper(l.ID) // it would be waited for
 	must(c.t, writeFile(c.dir+"/deaf", deaf))
 	c.t.Cleanup(func() {
 		os.Remove(c.dir + "/deaf")
@@ -83,6 +86,23 @@ func (c contained) serve(name string) Launch {
 		}
 	})
 	return l
+}
+
+// endKeeper kills the launcher that stays beside the server.
+func (c contained) endKeeper(launch string) {
+	c.t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.place.StateDir, "runs", launch, "keeper.*"))
+	must(c.t, err)
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		must(c.t, err)
+		pid, err := strconv.Atoi(strings.Fields(string(raw))[2])
+		must(c.t, err)
+		must(c.t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	if len(files) == 0 {
+		c.t.Error("it has no keeper")
+	}
 }
 
 func (c contained) brief(name string) (Proof, error) {
