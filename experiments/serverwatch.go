@@ -307,7 +307,7 @@ func startText(p server.Progress) string {
 
 // noteKilled says that a server did not end when it was asked to.
 func (a *attempt) noteKilled(p server.Proof) {
-	if !p.Terminated || p.Signal != sigKill {
+	if !outlivedGrace(p) {
 		return
 	}
 	grace := server.DefaultGrace
@@ -316,6 +316,13 @@ func (a *attempt) noteKilled(p server.Proof) {
 	}
 	a.x.note(fmt.Sprintf("%s: the server of launch %s did not end within %v of SIGTERM and was killed (%d processes); server.stop.grace is what it gets",
 		a.x.host.Name, a.rec.ID, grace, len(p.Killed)))
+}
+
+// outlivedGrace tells that the stop had to end the server itself. That it ended by
+// SIGKILL alone does not: SGLang, once it has drained, kills its own processes, the
+// first one last.
+func outlivedGrace(p server.Proof) bool {
+	return p.Terminated && p.Signal == sigKill && slices.Contains(p.Killed, p.Identity.PID)
 }
 
 // sigKill is SIGKILL on a host, whatever the controller runs on.

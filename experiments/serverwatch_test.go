@@ -125,3 +125,22 @@ func TestTorn(t *testing.T) {
 		}
 	}
 }
+
+// The first is the end of a real SGLang 0.5.12.
+func TestOutlivedGrace(t *testing.T) {
+	id := server.Identity{PID: 7}
+	for name, c := range map[string]struct {
+		proof server.Proof
+		want  bool
+	}{
+		"killed itself, drained":  {server.Proof{Identity: id, Terminated: true, Signal: 9}, false},
+		"a worker of it remained": {server.Proof{Identity: id, Terminated: true, Signal: 9, Killed: []int{8}}, false},
+		"ignored TERM":            {server.Proof{Identity: id, Terminated: true, Signal: 9, Killed: []int{7, 8}}, true},
+		"ended":                   {server.Proof{Identity: id, Terminated: true}, false},
+		"was dead before":         {server.Proof{Identity: id, Signal: 9, Killed: []int{8}}, false},
+	} {
+		if got := outlivedGrace(c.proof); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
