@@ -106,7 +106,10 @@ func TestLab_ProvenanceNamesWhatChanged(t *testing.T) {
 		if got := differ(plain[i], edited[i], "code", "env", "packages", "patches"); !slices.Equal(got, want) {
 			t.Errorf("run %d: differ %q, want %q", i, got, want)
 		}
-		if f := factsOf(edited[i]); !strings.Contains(f["gpu other_users"], "somebody, 512 MiB") || !strings.Contains(f["gpu neighbours"], "somebody") {
+		// The neighbour comes with the server, so the look while that starts may be
+		// too early for it; the one beside the benchmark is not.
+		f := factsOf(edited[i])
+		if before := f["gpu other_users"]; before != "" && !strings.Contains(before, "somebody, 512 MiB") || !strings.Contains(f["gpu neighbours"], "somebody") {
 			t.Errorf("run %d: the neighbour is not told: %q, %q", i, f["gpu other_users"], f["gpu neighbours"])
 		}
 	}
