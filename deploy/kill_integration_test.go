@@ -13,7 +13,7 @@ import (
 )
 
 // TestKillMatrix_EveryCommandOnARealSSHD kills the shipped scripts after each
-// of their commands; before the soak, after every second.
+// of their commands; before the soak, after every fourth.
 func TestKillMatrix_EveryCommandOnARealSSHD(t *testing.T) {
 	t.Parallel()
 	on := sshdSites(t)
@@ -27,7 +27,7 @@ func TestKillMatrix_EveryCommandOnARealSSHD(t *testing.T) {
 		t.Run(strconv.Itoa(w), func(t *testing.T) {
 			t.Parallel()
 			on := sshdSites(t)
-			for i := w; i < len(points); i += workers * tier.Stride(2) {
+			for i := w; i < len(points); i += workers * tier.Stride(4) {
 				killAt(t, on, points[i].scene, points[i].line, i)
 			}
 		})
