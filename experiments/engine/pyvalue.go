@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// pyNumber is a number as Python and JSON print it.
-var pyNumber = regexp.MustCompile(`^-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?$`)
+// pyNumber is a number as Python and JSON print it: "08" is text.
+var pyNumber = regexp.MustCompile(`^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$`)
 
 // pyReader reads what Python prints of a value (its repr): literals, calls of
 // constructors with named arguments, and objects in angle brackets. What it does
