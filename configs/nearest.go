@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"specrun/internal/edit"
 )
 
 // nearest returns the known names that a mistyped one may mean, at most three,
@@ -15,7 +17,7 @@ func nearest(name string, known []string) []string {
 	}
 	var all []candidate
 	for _, k := range known {
-		far := distance(strings.ToLower(name), strings.ToLower(k))
+		far := edit.Distance(strings.ToLower(name), strings.ToLower(k))
 		if far <= max(1, len(name)/3) || len(name) >= 3 && strings.HasPrefix(k, name) {
 			all = append(all, candidate{k, far})
 		}
@@ -26,25 +28,4 @@ func nearest(name string, known []string) []string {
 		names = append(names, c.name)
 	}
 	return names
-}
-
-// distance counts the bytes to insert, delete or replace to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

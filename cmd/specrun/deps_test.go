@@ -24,7 +24,8 @@ var allowed = map[string][]string{
 	"patches":           {},
 	"patches/library":   {},
 	"patches/wheels":    {},
-	"configs":           {"remote"},
+	"configs":           {"remote", "internal/edit"},
+	"internal/edit":     {},
 
 	"deploy":        {"patches", "remote"},
 	"deploy/server": {"remote"},
@@ -33,7 +34,7 @@ var allowed = map[string][]string{
 	"experiments/metrics": {"experiments/record"},
 	"experiments/trust":   {"experiments/record"},
 	"experiments/stats":   {"experiments/record"},
-	"experiments/engine":  {"experiments/record", "experiments/metrics", "deploy/server"},
+	"experiments/engine":  {"experiments/record", "experiments/metrics", "deploy/server", "internal/edit"},
 	"experiments/bench":   {"experiments/record", "experiments/metrics", "remote"},
 	"experiments/store":   {"experiments/record"},
 	"experiments/report":  {"experiments/record", "experiments/stats"},
@@ -42,7 +43,7 @@ var allowed = map[string][]string{
 	"experiments/origin":  {"experiments"},
 	"experiments": {"experiments/record", "experiments/engine", "experiments/metrics",
 		"experiments/bench", "experiments/trust", "experiments/stats",
-		"deploy", "deploy/server", "patches", "remote"},
+		"deploy", "deploy/server", "patches", "remote", "internal/edit"},
 }
 
 // testOnly are packages that only tests may import.

@@ -102,7 +102,7 @@ func TestAutopsy_CountsFromTheStart(t *testing.T) {
 	}
 	before, err := strconv.Atoi(f[0])
 	if err != nil {
-		t.Skipf("this kernel counts nothing: %q", raw)
+		t.Skipf("Linux before 4.13 does not count kills for want of memory: %q", raw)
 	}
 	must(t, writeFile(path, strconv.Itoa(before-1)+" - /nowhere\n"))
 	d, err := Autopsy(t.Context(), b.h, b.state, b.id("dies"))

@@ -52,7 +52,7 @@ func (f Follower) Follow(ctx context.Context, h Connection) (Status, error) {
 			if f.Lost != nil {
 				f.Lost(err)
 			}
-			_ = h.Close()
+			_ = h.Close() // it is lost already; a new one follows
 			if h, err = f.again(ctx, poll, patience, err); err != nil {
 				return Status{}, err
 			}

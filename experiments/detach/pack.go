@@ -73,7 +73,7 @@ func removeForgotten(folder string) {
 	files, _ := filepath.Glob(filepath.Join(folder, "*"))
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > forgotten {
-			_ = os.RemoveAll(f)
+			_ = os.RemoveAll(f) // what stays is tried again by the next fetch
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"specrun/internal/edit"
 )
 
 // sglangFlags and vllmFlags are flags that people set, by any release that has
@@ -121,7 +123,7 @@ func nearestFlag(name string, flags []string) string {
 	}
 	best, least := "", len(name)/3+1
 	for _, known := range flags {
-		d := distance(name, known)
+		d := edit.Distance(name, known)
 		switch {
 		case strings.HasPrefix(known, name+"-"), strings.HasPrefix(name, known+"-"):
 			d = min(d, 2)
@@ -140,25 +142,4 @@ func sameWords(a, b string) bool {
 	slices.Sort(x)
 	slices.Sort(y)
 	return slices.Equal(x, y)
-}
-
-// distance counts the letters to change, add or leave out.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
