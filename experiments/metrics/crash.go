@@ -35,6 +35,7 @@ type crashReader struct {
 	tb       map[stream]*traceback
 	ready    map[int]bool
 	ends     map[int]finding // by run: the first line that only says that it ended
+	doubted  []finding       // behind which a request was accepted, but no token came
 	deadRank string
 	clean    map[int]bool // runs in which a stop was asked for: errors while shutting down are no crash
 	server   bool         // the file is a server's log, not a client's output
@@ -53,6 +54,9 @@ func (r *crashReader) read(long *entry, run int) {
 		r.clean = map[int]bool{}
 	}
 	key := e.stream.base()
+	if e.lined {
+		key = e.stream
+	}
 	if !r.ready[run] && containsAny(e.msg, readyWords) {
 		r.ready[run] = true
 		r.outlived(run)
@@ -83,7 +87,7 @@ func (r *crashReader) read(long *entry, run int) {
 		r.note(e, run, ru, m, tb)
 		return
 	}
-	r.importFault(e, run, tb)
+	r.uncaught(e, run, tb)
 }
 
 func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *traceback) {
@@ -149,14 +153,18 @@ func firstPort(groups []string, msg string) int {
 	return 0
 }
 
-// importFault is a syntax or import exception that ends a traceback before the
-// server was ready.
-func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
+// uncaught is an exception, not otherwise known, that ends a traceback before the
+// server was ready: a syntax or import fault, or one that nobody caught.
+func (r *crashReader) uncaught(e *entry, run int, tb *traceback) {
 	if tb == nil || tb.excLine != e.num || tb.request || r.ready[run] {
 		return
 	}
-	if !reImportErr.MatchString(lastName(tb.exception)) && !(tb.importing && tb.module) {
-		return
+	kind, name := kindImport, lastName(tb.exception)
+	if !reImportErr.MatchString(name) && !(tb.importing && tb.module) {
+		if !tb.uncaught || tb.headFatal || reStopped.MatchString(name) {
+			return
+		}
+		kind = kindStart
 	}
 	if tb.headFatal {
 		r.proof[run] = true
@@ -165,169 +173,47 @@ func (r *crashReader) importFault(e *entry, run int, tb *traceback) {
 	if rank == "" {
 		rank = tb.rank
 	}
-	r.keep(finding{kind: kindImport, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb, phase: r.phases.of(e.stream, run)})
+	r.keep(finding{kind: kind, line: e.num, off: e.start, text: e.msg, run: run, stream: e.stream, rank: rank, tb: tb, phase: r.phases.of(e.stream, run)})
 }
 
-// outlived drops the imports that failed in a start which came to its end all the
-// same: a plugin or a model that nobody asked for.
+// outlived drops what failed in a start which came to its end all the same: the
+// import of a plugin or of a model that nobody asked for, a helper process.
 func (r *crashReader) outlived(run int) {
 	if r.proof[run] {
 		return
 	}
-	r.found = slices.DeleteFunc(r.found, func(f finding) bool { return f.run == run && f.rule == nil && f.kind == kindImport })
+	r.found = slices.DeleteFunc(r.found, func(f finding) bool { return f.run == run && f.rule == nil })
 }
 
-// alive is called for each sign of life: a decode line, a served request.
-// Findings of that run which the log did not call fatal were no crash.
-func (r *crashReader) alive(run int, base stream) {
-	if len(r.found) == 0 || r.proof[run] {
+// alive is called for each sign of life. Findings of that run which the log did
+// not call fatal were no crash when tokens came behind them. A served request says
+// less: some servers log it when its answer begins, before its first token.
+func (r *crashReader) alive(run int, base stream, tokens bool) {
+	if len(r.found)+len(r.doubted) == 0 || r.proof[run] {
 		return
 	}
-	kept := r.found[:0]
-	for _, f := range r.found {
-		if f.run != run || f.force != suspect || f.stream.base() != base {
-			kept = append(kept, f)
+	outlived := func(f finding) bool { return f.run == run && f.force == suspect && f.stream.base() == base }
+	if tokens {
+		r.doubted = slices.DeleteFunc(r.doubted, outlived)
+	} else {
+		for _, f := range r.found {
+			if outlived(f) && len(r.doubted) < maxFindings {
+				r.doubted = append(r.doubted, f)
+			}
 		}
 	}
-	r.found = kept
+	r.found = slices.DeleteFunc(r.found, outlived)
 }
 
-// crash is the verdict: on what has been read so far (the log itself must have
-// said that the process ends), or on the whole file.
-func (r *crashReader) crash(whole bool) *Crash {
-	for run := 1; ; run++ {
-		fs := r.of(run, whole)
-		if len(fs) > 0 {
-			return r.verdict(fs, run)
-		}
-		if run > r.lastRun() {
-			return nil
-		}
+// suspected is the verdict on a server that does nothing any more: behind a
+// marker there may be a request that it took and never answered.
+func (r *crashReader) suspected() *Crash {
+	if c := r.crash(true); c != nil || len(r.doubted) == 0 {
+		return c
 	}
-}
-
-func (r *crashReader) lastRun() int {
-	last := 1
-	for _, f := range r.found {
-		last = max(last, f.run)
-	}
-	for run := range r.ends {
-		last = max(last, run)
-	}
-	return last
-}
-
-// of returns the findings of a run that count.
-func (r *crashReader) of(run int, whole bool) []finding {
-	var out []finding
-	for _, f := range r.found {
-		if f.run != run || f.rule != nil && f.rule.client && (r.server || !whole) {
-			continue
-		}
-		if !whole && !r.proof[run] {
-			continue
-		}
-		out = append(out, f)
-	}
-	if f, ok := r.ends[run]; ok && len(out) == 0 {
-		out = append(out, f)
-	}
-	return out
-}
-
-// verdict picks the root cause. The earliest specific finding wins; a failed
-// graph capture and an NCCL error are named as such with the memory error
-// behind them as their cause; a bare exception or a failed engine start is the
-// answer only when nothing says why.
-func (r *crashReader) verdict(fs []finding, run int) *Crash {
-	root := pick(fs, func(f finding) bool { return f.kind == kindCapture })
-	if root == nil {
-		root = pick(fs, func(f finding) bool {
-			// A server whose child failed ends itself by SIGKILL: the shell's
-			// word for that is no cause.
-			return f.kind != kindScheduler && f.kind != kindStart && !(f.kind == kindSigkill && f.late) && !reConsequence.MatchString(f.text)
-		})
-	}
-	if root == nil {
-		root = r.headless(fs)
-	}
-	c := &Crash{Kind: root.kind, FirstLine: root.line, Offset: root.off, Evidence: clip(root.text), Rank: root.rank,
-		Service: root.stream.service, Pod: root.stream.pod, Port: root.port, Stage: "startup", Hint: crashHints[root.kind],
-		Fatal: true}
-	if root.ready {
-		c.Stage = "serving"
-	}
-	if c.Kind == kindStart && root.ready && !reFlags.MatchString(root.text) {
-		c.Kind = kindScheduler // it had started
-	}
-	c.Phase = r.phaseOf(root)
-	r.addTraceback(c, root)
-	for _, f := range fs {
-		if f.line != root.line && f.kind != c.Kind && (f.kind == kindCUDAOOM || f.kind == kindCUDA && c.Kind != kindCUDAOOM) && (c.Kind == kindCapture || c.Kind == kindNCCL) {
-			c.Cause = f.kind
-			break
-		}
-	}
-	if c.Kind == kindCapture && c.Cause == "" && strings.Contains(root.text, "out of memory") {
-		c.Cause = kindCUDAOOM
-	}
-	if c.Kind == kindStart || c.Kind == kindScheduler {
-		c.Hint = ""
-	}
-	r.addContext(c, fs)
+	found := r.found
+	r.found = r.doubted
+	c := r.crash(true)
+	r.found = found
 	return c
-}
-
-// headless is the verdict without a specific cause: the first fatal exception
-// that is not the consequence of another process's end.
-func (r *crashReader) headless(fs []finding) *finding {
-	root := pick(fs, func(f finding) bool { return f.tb == nil || !reConsequence.MatchString(f.tb.message) })
-	if root == nil {
-		root = &fs[0]
-	}
-	return root
-}
-
-func (r *crashReader) addTraceback(c *Crash, root *finding) {
-	tb := root.tb
-	if tb == nil {
-		return
-	}
-	c.InFile, c.InLine = tb.file, tb.lineNo
-	c.Exception, c.Message = lastName(tb.exception), clip(tb.message)
-}
-
-// addContext takes rank and port from other findings of the same death.
-func (r *crashReader) addContext(c *Crash, fs []finding) {
-	for _, f := range fs {
-		if c.Rank == "" {
-			c.Rank = f.rank
-		}
-		if c.Port == 0 && c.Kind == kindPort {
-			c.Port = f.port
-		}
-	}
-	if c.Rank == "" {
-		c.Rank = r.deadRank
-	}
-}
-
-func pick(fs []finding, ok func(finding) bool) *finding {
-	for i := range fs {
-		if ok(fs[i]) {
-			return &fs[i]
-		}
-	}
-	return nil
-}
-
-func lastName(s string) string { return s[strings.LastIndexByte(s, '.')+1:] }
-
-// clip bounds the text kept as evidence.
-func clip(s string) string {
-	s = strings.TrimSpace(s)
-	if len(s) <= 500 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:500], "") + "..."
 }

@@ -98,8 +98,9 @@ func (f *Follower) Samples() []record.Sample {
 func (f *Follower) Crash() *Crash { return f.p.verdict(f.closed) }
 
 // Suspect is what would be the cause if nothing came any more, the last line
-// without an end left out: lines that prove nothing while the server goes on.
-func (f *Follower) Suspect() *Crash { return f.p.verdict(true) }
+// without an end left out: lines that prove nothing while the server goes on. A
+// request that was accepted behind such a line does not clear it, tokens do.
+func (f *Follower) Suspect() *Crash { return f.p.suspected() }
 
 // Ready says whether a marker of a served start-up was seen. It does not prove
 // that the model answers.

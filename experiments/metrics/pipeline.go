@@ -72,6 +72,10 @@ var (
 // servedMark and postMark are in the access log's line of a served request.
 const servedMark, postMark = `" 200 OK`, `"POST `
 
+// idleMark is in an interval line of vLLM's front end, which goes on printing
+// when the engine behind it hangs.
+const idleMark = "Avg generation throughput: 0.0 tokens/s"
+
 // entry shows one entry to the readers; the first that knows it has it, but
 // crash markers are looked for in whatever is no number.
 func (p *pipeline) entry(e *entry) {
@@ -82,7 +86,9 @@ func (p *pipeline) entry(e *entry) {
 	if p.read(e, run) {
 		if p.col.seq > seq {
 			p.starts.value(e.stream)
-			p.crash.alive(run, e.stream.base())
+			if !strings.Contains(e.msg, idleMark) {
+				p.crash.alive(run, e.stream.base(), true)
+			}
 		}
 		return
 	}
@@ -93,7 +99,7 @@ func (p *pipeline) entry(e *entry) {
 		p.hintVLLM = true
 	}
 	if strings.Contains(e.msg, servedMark) && strings.Contains(e.msg, postMark) {
-		p.crash.alive(run, e.stream.base())
+		p.crash.alive(run, e.stream.base(), false)
 	}
 	p.crash.read(e, run)
 }
@@ -186,9 +192,24 @@ func (p *pipeline) report(name string) *Report {
 	return r
 }
 
+// verdict is on what was read so far, or on the whole file.
 func (p *pipeline) verdict(whole bool) *Crash {
-	p.crash.server = p.sglang.seen || p.vllm.seen || p.blocks.seen || !p.bench.client && !p.bench.seen && (p.hintSG || p.hintVLLM)
-	c := p.crash.crash(whole)
+	p.crash.server = p.isServer()
+	return p.inRun(p.crash.crash(whole))
+}
+
+// suspected is the verdict on a server that does nothing any more.
+func (p *pipeline) suspected() *Crash {
+	p.crash.server = p.isServer()
+	return p.inRun(p.crash.suspected())
+}
+
+func (p *pipeline) isServer() bool {
+	return p.sglang.seen || p.vllm.seen || p.blocks.seen || !p.bench.client && !p.bench.seen && (p.hintSG || p.hintVLLM)
+}
+
+// inRun says in which of several starts a crash was; nil stays nil.
+func (p *pipeline) inRun(c *Crash) *Crash {
 	if c == nil {
 		return nil
 	}

@@ -27,18 +27,21 @@ type entry struct {
 	torn  bool    // another record begins within this one's line
 	cri   string  // "P" or "F" of a container runtime's record, with its stream name
 	where string  // source file:line that the logger printed
+	lined bool    // its writer puts its name before every line, also within a message
 }
 
 // logger and collector prefixes, tried again and again until none matches
 var (
 	reCRI      = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) (stdout|stderr) ([FP])(?: |$)`)
-	reISO      = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)[ \t]`)
+	reISO      = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)[ \t](?:\S+ [\w./@-]+\[(\d+)\]: )?`)
 	reKubectl  = regexp.MustCompile(`^\[pod/([^/\]\s]+)/([^\]\s]+)\] ?`)
 	reBracket  = regexp.MustCompile(`^\[((?:\d{4}-)?(?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)((?: [A-Z][A-Z_]*\d+)*)\] ?`)
-	reTorch    = regexp.MustCompile(`^\[rank(\d+)\]: ?`)
+	reTorch    = regexp.MustCompile(`^\[(?:rank|default)(\d+)\]: ?`)
+	reTagged   = regexp.MustCompile(`^\[\d+,(\d+)\]<std(?:out|err)>: ?`) // mpirun
 	reCompose  = regexp.MustCompile(`^([A-Za-z][\w.-]*?) +\| ?`)
+	rePid      = regexp.MustCompile(`^\(pid=(\d+)(?:, ip=[\w.:]+)?\) `)
 	reActor    = regexp.MustCompile(`^\(([A-Za-z]\w*)((?: \w+=[^\s,)]+,?)+)\) `)
-	reVLLM     = regexp.MustCompile(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)? (?:\[([\w./-]+:\d+)\]|([\w./-]+:\d+)\]) ?`)
+	reVLLM     = regexp.MustCompile(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:((?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)? )?(?:\[([\w./-]+:\d+)\]|([\w./-]+:\d+)\]) ?`)
 	reLoguru   = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+) *\| *[A-Z]+ *\| *(\S+) +- `)
 	reLogging  = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?: -)? (?:([\w.]+) - )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: -|:)? (?:(\d+) )?`)
 	reRankFile = regexp.MustCompile(`^\[((?:[A-Z][A-Z_]*\d+ )*)([\w./-]+:\d+)\] ?`)
@@ -79,6 +82,10 @@ func (e *entry) peelOne() (string, bool) {
 			e.actor(m[1], m[2])
 			return s[len(m[0]):], true
 		}
+		if m := rePid.FindStringSubmatch(s); m != nil {
+			e.pid, e.lined = m[1], true
+			return s[len(m[0]):], true
+		}
 	case isDigit(c):
 		return e.peelDated(s)
 	}
@@ -98,7 +105,11 @@ func (e *entry) peelBracketed(s string) (string, bool) {
 		return s[len(m[0]):], true
 	}
 	if m := reTorch.FindStringSubmatch(s); m != nil {
-		e.rank = m[1]
+		e.rank, e.lined = m[1], true
+		return s[len(m[0]):], true
+	}
+	if m := reTagged.FindStringSubmatch(s); m != nil {
+		e.rank, e.lined = m[1], true
 		return s[len(m[0]):], true
 	}
 	if m := reRankFile.FindStringSubmatch(s); m != nil {
@@ -119,6 +130,9 @@ func (e *entry) peelDated(s string) (string, bool) {
 	}
 	if m := reISO.FindStringSubmatch(s); m != nil {
 		e.stamp(m[1])
+		if m[2] != "" { // journalctl -o short-iso
+			e.pid = m[2]
+		}
 		return s[len(m[0]):], true
 	}
 	if m := reLoguru.FindStringSubmatch(s); m != nil {
@@ -189,6 +203,7 @@ var reActorKey = regexp.MustCompile(`(\w+)=([^\s,)]+)`)
 
 // actor reads the "(VllmWorker rank=3 pid=20911)" that vLLM and Ray print.
 func (e *entry) actor(name, keys string) {
+	e.lined = true
 	for _, m := range reActorKey.FindAllStringSubmatch(keys, -1) {
 		switch m[1] {
 		case "pid":

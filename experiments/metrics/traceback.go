@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -27,6 +28,8 @@ type traceback struct {
 	phase     string // of the start, by its innermost frame that tells
 	last      int    // line of its newest head or frame: text far behind it is not its own
 	request   bool   // belongs to one request: the server goes on
+	frames    int
+	uncaught  bool // it begins where a program or a process begins: nobody caught it
 }
 
 // follow keeps the traceback that an entry belongs to, nil when to none.
@@ -41,9 +44,7 @@ func (r *crashReader) follow(e *entry, key stream) *traceback {
 			next.headFatal, next.rank, next.request, next.headLine = tb.headFatal, tb.rank, tb.request, tb.headLine
 		}
 		r.tb[key] = next
-		if n := len(r.found) - 1; n >= 0 && r.found[n].kind == kindStart && r.found[n].tb == nil && e.num-r.found[n].line <= 3 {
-			r.found[n].tb = next // "EngineCore failed to start." stands before its traceback
-		}
+		r.head(e, next)
 		return next
 	}
 	if tb == nil {
@@ -66,6 +67,9 @@ func (r *crashReader) follow(e *entry, key stream) *traceback {
 	}
 	if m := reFrame.FindStringSubmatch(e.msg); m != nil {
 		tb.last = e.num
+		if tb.frames++; tb.frames == 1 {
+			tb.uncaught = reOutermost.MatchString(e.msg)
+		}
 		if phase := framePhase(e.msg); phase != "" {
 			tb.phase = phase
 		}
@@ -90,6 +94,27 @@ func (r *crashReader) follow(e *entry, key stream) *traceback {
 	}
 	return tb
 }
+
+// head gives "EngineCore failed to start." the traceback that stands behind it.
+// Where each line says whose it is, other ranks' lines may stand between the two.
+func (r *crashReader) head(e *entry, tb *traceback) {
+	near := 3
+	if e.lined {
+		near = traceLines
+	}
+	for n := len(r.found) - 1; n >= 0 && e.num-r.found[n].line <= near; n-- {
+		f := &r.found[n]
+		if f.stream == e.stream || !e.lined {
+			if f.kind == kindStart && f.tb == nil {
+				f.tb = tb
+			}
+			return
+		}
+	}
+}
+
+// reOutermost is the first frame of a program, or of a process that one started.
+var reOutermost = regexp.MustCompile(`, in _run_module_as_main$|/bin/[^"/]+", line \d+, in <module>$|/(?:launch_server|api_server|serve)\.py", line \d+, in <module>$|/multiprocessing/process\.py", line \d+, in _bootstrap$`)
 
 // chained says whether a bare "Traceback" line continues this one.
 func (tb *traceback) chained(e *entry) bool { return tb.excLine > 0 && e.num-tb.excLine <= 3 }
