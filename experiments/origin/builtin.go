@@ -37,12 +37,20 @@ func (r *reader) builtin(name string, words []word, doubt string) bool {
 	case "source", ".":
 		r.source(words, doubt)
 	case "set":
-		for _, w := range args {
-			if text, _ := w.literal(); text == "-a" || text == "allexport" {
-				r.exportAll = true
+		r.set(args, doubt)
+	case "shift":
+		if v, set := r.vars["@"]; set {
+			v.unknown = fmt.Sprintf("not known, since line %d shifts them", words[0].line)
+			r.vars["@"] = v
+		}
+	case "eval":
+		return r.eval(args, doubt)
+	case "conda", "mamba", "micromamba", "module":
+		if len(args) > 0 {
+			if text, _ := args[0].literal(); text == "run" {
+				return false // it starts something
 			}
 		}
-	case "conda", "mamba", "micromamba", "module":
 		r.note("line %d (%s) changes the environment in a way that only running it tells: look at server.python and server.env", words[0].line, name)
 	case ":":
 		for _, w := range args {
@@ -58,6 +66,41 @@ func (r *reader) note(format string, args ...any) {
 	if n := fmt.Sprintf(format, args...); !slices.Contains(r.notes, n) {
 		r.notes = append(r.notes, n)
 	}
+}
+
+// set follows what makes variables exported, and set -- WORDS.
+func (r *reader) set(args []word, doubt string) {
+	for i, w := range args {
+		text, _ := w.literal()
+		switch {
+		case text == "-a" || text == "allexport" && i > 0 && !args[i-1].is("+o"):
+			r.exportAll = true
+		case text == "+a" || text == "allexport":
+			r.exportAll = false
+		case text == "--" || !strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "+") && (i == 0 || !args[i-1].is("-o") && !args[i-1].is("+o")):
+			if text == "--" {
+				args = args[1:]
+			}
+			v := variable{array: true, line: w.line}
+			for _, given := range args[i:] {
+				fields, why := r.fields(given)
+				if why != "" {
+					v.unknown = fmt.Sprintf("not known, since line %d has %s", w.line, why)
+				}
+				v.values = append(v.values, fields...)
+			}
+			if doubt != "" {
+				v.unknown = fmt.Sprintf("not known, since it is set on line %d and %s", w.line, doubt)
+			}
+			r.vars["@"] = v
+			return
+		}
+	}
+}
+
+func (w word) is(text string) bool {
+	have, _ := w.literal()
+	return have == text
 }
 
 // changeFolder follows cd.

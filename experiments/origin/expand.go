@@ -2,6 +2,7 @@ package origin
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -132,7 +133,10 @@ func (r *reader) values(s segment) ([]string, string) {
 	case !set:
 		return nil, why
 	}
-	if s.all || !v.array {
+	switch {
+	case s.star && s.quoted:
+		return []string{strings.Join(v.values, " ")}, ""
+	case s.all || s.star || !v.array:
 		return v.values, ""
 	}
 	if len(v.values) == 0 {
@@ -149,11 +153,14 @@ func (r *reader) operand(s segment) ([]string, string) {
 // lookup finds a variable; why says where an unset one would come from.
 func (r *reader) lookup(s segment) (v variable, set bool, why string) {
 	name := s.variable
+	if name == "*" {
+		name = "@"
+	}
 	if v, set = r.vars[name]; set {
 		return v, true, ""
 	}
 	switch {
-	case name == "@" || name == "*":
+	case name == "@":
 		r.note("the script's own arguments are taken as none")
 		return variable{array: true}, true, ""
 	case !isName(name):
@@ -180,6 +187,9 @@ func (r *reader) fields(w word) ([]string, string) {
 	}
 	if w.glob && !w.isArray {
 		return nil, "a pattern that names files; quote it where it is text"
+	}
+	if w.braces() && !r.posix {
+		return nil, "braces with a list, of which bash makes several words and sh one; quote them where they are text"
 	}
 	for _, s := range w.segments {
 		values, why := r.values(s)
@@ -223,6 +233,26 @@ func (r *reader) fields(w word) ([]string, string) {
 	}
 	end()
 	return out, ""
+}
+
+// listInBraces is {a,b} or {1..4}.
+var listInBraces = regexp.MustCompile(`\{[^{}]*,[^{}]*\}|\{[^{},.]+\.\.[^{},]+\}`)
+
+// braces says that a word is several in bash; what is quoted or expanded in it
+// takes apart nothing.
+func (w word) braces() bool {
+	if w.isArray {
+		return false
+	}
+	var b strings.Builder
+	for _, s := range w.segments {
+		if s.quoted || s.variable != "" || s.unknown != "" || s.tilde {
+			b.WriteByte('x')
+		} else {
+			b.WriteString(s.text)
+		}
+	}
+	return listInBraces.MatchString(b.String())
 }
 
 // argv expands the words of a command.

@@ -12,6 +12,7 @@ type segment struct {
 	// One of these makes it something else than text.
 	variable string    // name; "@" are the script's own arguments
 	all      bool      // ${NAME[@]}: each element a word
+	star     bool      // ${NAME[*]}: within quotes one word of all
 	op       string    // :- - := = :+ + :? ?, "" for none
 	operand  []segment // of op
 	tilde    bool
@@ -168,7 +169,7 @@ func (x *lexer) skipHere() {
 			if end == 0 {
 				end = len(x.src) - x.at
 			}
-			line := strings.TrimSuffix(x.step(end), "\n")
+			line := strings.TrimSuffix(strings.TrimSuffix(x.step(end), "\n"), "\r")
 			if h.tabs {
 				line = strings.TrimLeft(line, "\t")
 			}

@@ -100,7 +100,7 @@ func (x *lexer) dollar(w *word, quoted bool) {
 			return
 		}
 		name := x.step(n)
-		w.segments = append(w.segments, segment{variable: name, quoted: quoted, all: name == "@"})
+		w.segments = append(w.segments, segment{variable: name, quoted: quoted, all: name == "@", star: name == "*"})
 	}
 }
 
@@ -112,9 +112,10 @@ func (x *lexer) braces(quoted bool) segment {
 		n = 1
 	}
 	s.variable = x.step(n)
-	s.all = s.variable == "@"
+	s.all, s.star = s.variable == "@", s.variable == "*"
 	if x.peek("[@]") || x.peek("[*]") {
 		s.all = x.step(3) == "[@]"
+		s.star = !s.all
 	}
 	for _, op := range [...]string{":-", ":=", ":+", ":?", "-", "=", "+", "?"} {
 		if s.variable != "" && x.peek(op) {

@@ -2,7 +2,9 @@ package origin
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,6 +26,8 @@ func (e *ScriptError) Hint() string {
 	return "start the server and use specrun init --from-pid PID, or give the command as it is run to --from-cmd"
 }
 
+const unknowable = "the command cannot be known without running it: "
+
 // unclosed is what is said of a text that ends within a quote.
 const unclosed = "a quote that is not closed"
 
@@ -39,7 +43,8 @@ func Script(name, src string, outer Lookup) (Command, error) {
 	if outer == nil {
 		outer = func(string) (string, bool) { return "", false }
 	}
-	r := &reader{file: name, lex: lexer{src: src, line: 1}, outer: outer, vars: map[string]variable{}}
+	src = strings.TrimPrefix(src, "\ufeff")
+	r := &reader{file: name, lex: lexer{src: src, line: 1}, outer: outer, vars: map[string]variable{}, posix: posixScript.MatchString(src)}
 	for r.statement() {
 	}
 	switch {
@@ -59,6 +64,9 @@ func Script(name, src string, outer Lookup) (Command, error) {
 	return c, nil
 }
 
+// posixScript says that a text names a shell without bash's additions.
+var posixScript = regexp.MustCompile(`^#![^\n]*\b(sh|dash|ash)\b`)
+
 // variable is what is known of a shell variable.
 type variable struct {
 	values   []string // of an array; one of a scalar
@@ -75,6 +83,8 @@ type reader struct {
 	outer Lookup
 	vars  map[string]variable
 
+	posix     bool // it is no script of bash's
+	depth     int  // of texts within the text
 	cwd       string
 	venv      string // folder of the virtual environment that is active
 	exportAll bool   // set -a
@@ -97,6 +107,7 @@ type block struct {
 type finding struct {
 	command Command
 	err     *ScriptError
+	why     string // of err
 	line    int
 	server  bool
 }
@@ -275,7 +286,9 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 	f := finding{line: words[0].line}
 	argv, why := r.argv(words)
 	if why == "" && len(argv) > 0 {
-		f.server = startsServer(argv)
+		if argv, why = r.within(&f, argv); why == "" {
+			f.server = startsServer(argv)
+		}
 	} else {
 		f.server = looksLikeServer(words)
 	}
@@ -289,15 +302,20 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 	case why == "" && doubt != "":
 		why = doubt
 	}
+	if why == "" && !f.server && readsCommands(argv, redirects) {
+		why = "what the shell reads from a here-document is not looked into"
+	}
 	if why == "" {
+		within := f.command.Env
 		f.command.Argv = argv
 		f.command.Env, why = r.environment(assigned)
+		maps.Copy(f.command.Env, within)
 	}
 	if why != "" {
-		if why != unclosed {
-			why = "the command cannot be known without running it: " + why
+		if why != unclosed && !strings.HasPrefix(why, unknowable) {
+			why = unknowable + why
 		}
-		f.err = &ScriptError{File: r.file, Line: f.line, Msg: why}
+		f.why, f.err = why, &ScriptError{File: r.file, Line: f.line, Msg: why}
 		if f.server || r.failed == nil || !r.failed.server {
 			r.failed = &f
 		}
@@ -306,7 +324,12 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 	if r.found != nil && r.found.server && !f.server {
 		return
 	}
-	f.command.Cwd, f.command.Venv = r.cwd, r.venv
+	if f.command.Cwd == "" {
+		f.command.Cwd = r.cwd
+	}
+	if f.command.Venv == "" {
+		f.command.Venv = r.venv
+	}
 	var left []string
 	for _, t := range redirects {
 		file, why := r.fields(t.word)
