@@ -49,24 +49,39 @@ type Process struct {
 	LogGone   bool
 	Container string // id of the container that it is in and this session is not
 	Unit      string // systemd service that it is in and this session is not
-	CPUs      string // it may run on, when that is not what this session may
-	Ancestors []int  // from its parent on
-	Children  []int  // direct ones, sorted
+	// OtherNetwork: its ports are not those of the same numbers here.
+	OtherNetwork bool
+	CPUs         string // it may run on, when that is not what this session may
+	Ancestors    []int  // from its parent on
+	Children     []int  // direct ones, sorted
 }
 
 // GoneError says that there is no process of this pid, or that it ended while it
 // was looked at. It wraps ErrGone.
 type GoneError struct {
-	Host string
-	PID  int
+	Host   string
+	PID    int
+	Leader int  // the process of which PID is a thread; 0 when it is none
+	Kernel bool // PID is a part of the kernel
 }
 
-func (e *GoneError) Error() string { return fmt.Sprintf("%s: no process %d", e.Host, e.PID) }
+func (e *GoneError) Error() string {
+	switch {
+	case e.Leader != 0:
+		return fmt.Sprintf("%s: %d is no process but a thread of process %d", e.Host, e.PID, e.Leader)
+	case e.Kernel:
+		return fmt.Sprintf("%s: process %d is a part of the kernel", e.Host, e.PID)
+	}
+	return fmt.Sprintf("%s: no process %d", e.Host, e.PID)
+}
 
 func (e *GoneError) Unwrap() error { return ErrGone }
 
 // Hint says what the user can do.
 func (e *GoneError) Hint() string {
+	if e.Leader != 0 {
+		return fmt.Sprintf("--pid %d is the process", e.Leader)
+	}
 	return "nvidia-smi, or ps -ef, on the host lists what runs"
 }
 
@@ -84,7 +99,20 @@ func Describe(ctx context.Context, h Host, pid int) (Process, error) {
 	if err != nil {
 		return Process{}, fmt.Errorf("describe process %d: %w", pid, err)
 	}
-	p, err := parseProcess(remote.Lines(res.Stdout))
+	lines := remote.Lines(res.Stdout)
+	for _, l := range lines[:min(1, len(lines))] {
+		switch l.Key {
+		case "thread":
+			leader, err := strconv.Atoi(l.Value)
+			if err != nil {
+				return Process{}, fmt.Errorf("%s: describe process %d: its leader: %w", h.Name(), pid, err)
+			}
+			return Process{}, &GoneError{Host: h.Name(), PID: pid, Leader: leader}
+		case "kernel":
+			return Process{}, &GoneError{Host: h.Name(), PID: pid, Kernel: true}
+		}
+	}
+	p, err := parseProcess(lines)
 	if err != nil {
 		return Process{}, fmt.Errorf("%s: describe process %d: %w", h.Name(), pid, err)
 	}
@@ -151,6 +179,8 @@ func parseProcess(lines []remote.Line) (Process, error) {
 		case "cpus":
 			who, list, _ := strings.Cut(l.Value, " ")
 			cpus[who] = list
+		case "other_network":
+			p.OtherNetwork = true
 		case "ancestor":
 			p.Ancestors = append(p.Ancestors, number(l.Value))
 		case "child":

@@ -125,6 +125,37 @@ func TestDescribe_NobodyIsGone(t *testing.T) {
 	}
 }
 
+// /proc answers to the number of a thread as to that of a process, but no signal
+// and no list of processes does: its "stop" would prove nothing.
+func TestDescribe_AThreadIsNoProcess(t *testing.T) {
+	b := newBench(t)
+	cmd := exec.Command(b.python, "-c", "import threading,time\nthreading.Thread(target=time.sleep,args=(60,)).start()")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	pid, thread := cmd.Process.Pid, 0
+	eventually(t, "it has a second thread", func() bool {
+		tasks, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			if n, err := strconv.Atoi(task.Name()); err == nil && n != pid {
+				thread = n
+			}
+		}
+		return thread != 0
+	})
+	for _, shell := range shells(t) {
+		var gone *GoneError
+		_, err := Describe(t.Context(), localShell(t, t.TempDir(), []string{shell}), thread)
+		if !errors.As(err, &gone) || gone.Leader != pid || !strings.Contains(gone.Hint(), strconv.Itoa(pid)) {
+			t.Errorf("%s: thread %d of %d: %v", shell, thread, pid, err)
+		}
+	}
+}
+
 func TestSessionEnv_IsThatOfScripts(t *testing.T) {
 	b := newBench(t)
 	env, err := SessionEnv(t.Context(), b.h)

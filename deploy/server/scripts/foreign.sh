@@ -1,5 +1,6 @@
 # Describes one process of the host, whoever started it; changes nothing. In: PID.
 # Out: see foreign.go. What may hold any byte is in hex. Exit 3: there is none.
+# Only "thread PID" or "kernel 1": the number is that of something else.
 
 # hex: standard input as one line of hex digits.
 hex() { od -An -v -tx1 | tr -d ' \n'; }
@@ -102,6 +103,17 @@ main() {
 	proc "$PID" || return 3
 	case $p_state in Z | X | x) return 3 ;; esac
 	ticks=$p_ticks
+	# /proc answers to the number of a thread, which no list of processes has.
+	leader=$(sed -n 's/^Tgid:[[:space:]]*//p' "/proc/$PID/status" 2>/dev/null)
+	if [ "${leader:-$PID}" != "$PID" ]; then
+		echo "thread $leader"
+		return 0
+	fi
+	# PF_KTHREAD; these take no signal.
+	if [ "$(awk 'END { sub(/^.*\) /, ""); print int($7 / 2097152) % 2 }' "/proc/$PID/stat" 2>/dev/null)" = 1 ]; then
+		echo 'kernel 1'
+		return 0
+	fi
 	printf 'identity %s %s %s %s %s\n' "$host_id" "$boot_id" "$PID" "$p_ticks" "$p_sid"
 	uid=$(stat -c %u "/proc/$PID" 2>/dev/null) || return 3
 	printf 'uid %s\nuser %s\n' "$uid" "$(user_of "$uid")"
@@ -133,6 +145,7 @@ main() {
 	for who in "$PID" $$; do
 		sed -n "s/^Cpus_allowed_list:[[:space:]]*/cpus $who /p" "/proc/$who/status" 2>/dev/null
 	done
+	if other_space "$PID" net; then echo 'other_network 1'; fi
 	kin=$(tree)
 	printf '%s\n' "$kin" | grep -v '^below'
 	below=$(printf '%s\n' "$kin" | sed -n 's/^below //p')
