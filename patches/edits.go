@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"specrun/internal/edit"
 )
 
 // place is where an edit acts: lines [from, to) give way to text.
@@ -180,7 +182,7 @@ func nearLines(lines []line, want []string) []Candidate {
 	var best []near
 	for i, l := range lines {
 		text := strings.TrimSpace(string(l.text))
-		if d := distance(first, text); text != "" && d <= len(first)/3 {
+		if d := edit.Distance(first, text); text != "" && d <= len(first)/3 {
 			best = append(best, near{i, d})
 		}
 	}

@@ -2,6 +2,8 @@ package patches
 
 import (
 	"sort"
+
+	"specrun/internal/edit"
 )
 
 // nearest lists the names that look like the given one, best first.
@@ -12,7 +14,7 @@ func nearest(name string, names []string) []string {
 	}
 	var found []near
 	for _, n := range names {
-		if d := distance(name, n); d <= max(2, len(name)/3) {
+		if d := edit.Distance(name, n); d <= max(2, len(name)/3) {
 			found = append(found, near{n, d})
 		}
 	}
@@ -22,25 +24,4 @@ func nearest(name string, names []string) []string {
 		out = append(out, f.name)
 	}
 	return out
-}
-
-// distance is the number of bytes to insert, delete or change to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(row[j]+1, row[j+1]+1, diag+cost)
-			diag, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"remote":            {},
 	"remote/loopback":   {"remote"},
 	"remote/remotetest": {"remote", "remote/loopback"},
-	"patches":           {},
+	"patches":           {"internal/edit"},
 	"patches/library":   {},
 	"patches/wheels":    {},
 	"configs":           {"remote", "internal/edit"},

@@ -5,26 +5,24 @@ package edit
 // neighbours.
 func Distance(a, b string) int {
 	ra, rb := []rune(a), []rune(b)
-	rows := make([][]int, len(ra)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(rb)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
+	// Three rows are enough: a swap looks back two.
+	before, last, row := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := 1; i <= len(ra); i++ {
+		row[0] = i
 		for j := 1; j <= len(rb); j++ {
 			cost := 1
 			if ra[i-1] == rb[j-1] {
 				cost = 0
 			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
 			if i > 1 && j > 1 && ra[i-1] == rb[j-2] && ra[i-2] == rb[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
+				row[j] = min(row[j], before[j-2]+1)
 			}
-			rows[i][j] = d
 		}
+		before, last, row = last, row, before
 	}
-	return rows[len(ra)][len(rb)]
+	return last[len(rb)]
 }
