@@ -30,7 +30,7 @@ type File struct {
 	Open func() (io.ReadCloser, error)
 	Size int64
 	Mode fs.FileMode // permission bits; 0 is 0600
-	Sync bool        // make it durable where the host can, see CanSync
+	Sync bool        // make it durable; where the server offers no fsync it is only written
 }
 
 func (f File) reader() (io.ReadCloser, error) {

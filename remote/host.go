@@ -110,11 +110,9 @@ func (h *Host) DialContext(ctx context.Context, network, addr string) (net.Conn,
 	return h.driver.dial(ctx, network, addr)
 }
 
-// HasSFTP says whether files go by SFTP (or directly, on this machine) rather
-// than through scripts. It opens the SFTP session when there is none yet.
-func (h *Host) HasSFTP(ctx context.Context) bool { return h.CheckSFTP(ctx) == nil }
-
-// CheckSFTP is HasSFTP with the reason: ErrNoSFTP when scripts do instead.
+// CheckSFTP says why files go through scripts rather than by SFTP (or directly,
+// on this machine): ErrNoSFTP; nil when they do not. It opens the SFTP session
+// when there is none yet.
 func (h *Host) CheckSFTP(ctx context.Context) error {
 	_, done, err := h.driver.files(ctx)
 	if err != nil {
@@ -130,17 +128,6 @@ func (h *Host) CheckSFTP(ctx context.Context) error {
 // before that Run changes nothing. It stops when ctx ends.
 func (h *Host) WarmRun(ctx context.Context) {
 	h.spawn(func() { h.driver.warm(ctx) })
-}
-
-// CanSync says whether Put with Sync makes a file durable on this host: the
-// server must offer fsync. Without it Put writes and does not sync.
-func (h *Host) CanSync(ctx context.Context) bool {
-	ops, done, err := h.driver.files(ctx)
-	if err != nil {
-		return false
-	}
-	defer done()
-	return ops.canSync()
 }
 
 // cleanupContext returns a context for cleaning up after ctx has ended.

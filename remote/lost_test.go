@@ -97,7 +97,9 @@ func TestPut_ConnectionCutIsAnError(t *testing.T) {
 			s := serve(t, l)
 			p := remotetest.StartProxy(t, s.Addr())
 			h := mustDial(t, p.Through(s.Config("gpu-01")))
-			h.HasSFTP(t.Context())
+			if err := h.CheckSFTP(t.Context()); err != nil && !l.NoSFTP {
+				t.Fatal(err)
+			}
 			p.CutAfter(200_000)
 			err := h.Put(t.Context(), remote.File{Path: filepath.Join(t.TempDir(), "f"), Data: bytes.Repeat([]byte("x"), 1<<20)})
 			if !errors.Is(err, remote.ErrLost) {
