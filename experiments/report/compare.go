@@ -20,8 +20,8 @@ type CompareOptions struct {
 	Gap       func(with, without []record.Metric) *GapFactor // splits what a profiler claims from what was measured without it; nil = not asked
 }
 
-// GapFactor is how the speed that a profiler states becomes the one measured
-// without it: Ratio is the product of the others.
+// GapFactor is the JSON line of type gap: how the speed that a profiler states
+// becomes the one measured without it. Ratio is the product of the others.
 type GapFactor struct {
 	Ratio       float64 `json:"ratio"`
 	Acceptance  float64 `json:"acceptance"`

@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// GapLine is the JSON line of type gap.
-type GapLine struct{ GapFactor }
-
 // UnmatchedLine is the JSON line of type unmatched: a cell that one side has.
 type UnmatchedLine struct {
 	Cell string `json:"cell"`

@@ -22,7 +22,7 @@ func TestExplain_ALogIsSilentOfMuch(t *testing.T) {
 	stored := facts("", "workload", "model", "practice/target", "workload", "concurrency", "1", "host", "machine", "x86_64", "host", "kernel", "6.8")
 	for label, want := range map[string]int{"imported": 1, "": 3} {
 		log := facts(label, "workload", "concurrency", "8", "host", "kernel", "6.8")
-		for _, d := range []Diff{Explain([]record.RunData{stored}, []record.RunData{log}), Explain([]record.RunData{log}, []record.RunData{stored})} {
+		for _, d := range []Diff{explainRuns([]record.RunData{stored}, []record.RunData{log}), explainRuns([]record.RunData{log}, []record.RunData{stored})} {
 			if len(d.Lines) != want || d.PartialA+d.PartialB != 3-want {
 				t.Errorf("%q: %d lines, %d and %d not known: %+v", label, len(d.Lines), d.PartialA, d.PartialB, d.Lines)
 			}

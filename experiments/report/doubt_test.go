@@ -137,7 +137,7 @@ func TestDecision_NoiseCountsWhereEnoughWouldHaveBeenFound(t *testing.T) {
 		{1.005, 0.001, "steps=2 best; steps=1 within 1 %: take steps=1"},
 	} {
 		s := sweep(c.apart, c.noise)
-		if got := Decision(s); got != c.want {
+		if got := s.decision(); got != c.want {
 			t.Errorf("%v apart, noise %v: %q, want %q (%s)", c.apart, c.noise, got, c.want, s.Verdict)
 		}
 		if advises := strings.HasSuffix(strings.TrimSpace(table(t, s)), "take steps=1"); advises != strings.HasSuffix(c.want, "take steps=1") {

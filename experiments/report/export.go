@@ -121,7 +121,7 @@ func (e *Export) Add(s Side, o Options) error {
 	for _, l := range s.View.Launches {
 		launches[l.ID] = l
 	}
-	pinned := PinnedParams(s.View.Cells)
+	pinned := pinnedParams(s.View.Cells)
 	for _, cell := range s.cells() {
 		of := exportRun{options: o, cellLabels: rows[cell.ID].Labels, quotable: rows[cell.ID].Quotable, pinned: pinned}
 		of.cellFailed, of.cellChecked = cellChecks(summary.runs[cell.ID], s.View.Data)

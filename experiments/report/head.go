@@ -10,10 +10,10 @@ import (
 	"specrun/experiments/record"
 )
 
-// PinnedParams are the parameters that have one value in all cells of a sweep
+// pinnedParams are the parameters that have one value in all cells of a sweep
 // but the baseline, so that they tell no cell from another: a value given for the
 // whole sweep. None where cells have no other name.
-func PinnedParams(cells []record.Cell) record.Params {
+func pinnedParams(cells []record.Cell) record.Params {
 	varying := VaryingParams(cells)
 	pinned := record.Params{}
 	for _, c := range cells {
@@ -49,7 +49,7 @@ func Head(v record.SweepView, tags []string) string {
 		what = append(what, "on "+strings.Join(hosts, " and "))
 	}
 	what = append(what, "begun "+stamp(v.Sweep.CreatedUs))
-	pinned := PinnedParams(v.Cells)
+	pinned := pinnedParams(v.Cells)
 	for _, name := range slices.Sorted(maps.Keys(pinned)) {
 		what = append(what, name+"="+paramText(pinned[name]))
 	}

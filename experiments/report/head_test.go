@@ -34,7 +34,7 @@ func TestHead_NamesWhatIsPinned(t *testing.T) {
 	}
 	// The cells of an A/A sweep differ by their arm only.
 	v.Cells = []record.Cell{{ID: "a", Params: record.Params{"arm": "a", "steps": int64(2)}}, {ID: "b", Params: record.Params{"arm": "b", "steps": int64(2)}}}
-	if got := PinnedParams(v.Cells); len(got) != 1 || got["steps"] != int64(2) {
+	if got := pinnedParams(v.Cells); len(got) != 1 || got["steps"] != int64(2) {
 		t.Errorf("pinned %v", got)
 	}
 }

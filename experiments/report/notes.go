@@ -84,6 +84,23 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 			b.WriteString(line + "\n")
 		}
 	}
+	s.noteMarks(note, marks)
+	s.noteMeasured(note)
+	s.noteLabels(note)
+	s.noteFailures(note)
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	decision := ""
+	if s.advises() {
+		decision = "\n" + s.decision()
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s%s%s\n", b.String(), s.Verdict, s.quotable(), decision)
+	return err
+}
+
+// noteMarks says what the signs in the table mean, and what ratios rest on.
+func (s *Summary) noteMarks(note func(string, ...any), marks map[string]bool) {
 	if marks["±"] {
 		note("numbers: medians over launches; ±  95 %% interval (Student's t on logs)")
 	}
@@ -108,6 +125,10 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if text := s.ranksNote(); s.options.All && text != "" {
 		note("%s", text)
 	}
+}
+
+// noteMeasured tells what is peculiar in what was measured.
+func (s *Summary) noteMeasured(note func(string, ...any)) {
 	if text := s.mixedNote(); text != "" {
 		note("%s", text)
 	}
@@ -129,6 +150,10 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if s.normalised() {
 		note("normalised: divided by the baseline of the same round, times the baseline's median")
 	}
+}
+
+// noteLabels gives each label of the table its reason and what to do about it.
+func (s *Summary) noteLabels(note func(string, ...any)) {
 	slices.SortFunc(s.labels, func(a, b labelNote) int { return strings.Compare(a.name, b.name) })
 	for _, l := range s.labels {
 		text := l.text(s.shared(l.name))
@@ -140,6 +165,10 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 			note("   ratios to the baseline are taken within rounds, the other numbers are not: specrun show %s --normalise", plain(s.Sweep.ID))
 		}
 	}
+}
+
+// noteFailures lists failed checks, failed runs, and runs that are missing.
+func (s *Summary) noteFailures(note func(string, ...any)) {
 	for _, c := range s.checks {
 		text := fmt.Sprintf("check failed: %s: %s: %s", c.cells[0], c.name, plain(c.explanation))
 		if others := c.cells[1:]; len(others) > 0 {
@@ -153,15 +182,6 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if done := s.results(); done < s.planned {
 		note("%d of %d runs have no result: specrun resume %s", s.planned-done, s.planned, s.Sweep.ID)
 	}
-	if b.Len() > 0 {
-		b.WriteString("\n")
-	}
-	decision := ""
-	if s.advises() {
-		decision = "\n" + Decision(s)
-	}
-	_, err := fmt.Fprintf(w, "\n%s%s%s%s\n", b.String(), s.Verdict, s.quotable(), decision)
-	return err
 }
 
 // noteWidth is how wide a footnote may be before it goes on in another line.

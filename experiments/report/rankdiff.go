@@ -51,11 +51,9 @@ func (d Diff) Likely() []DifferenceLine {
 	return d.Lines
 }
 
-// Explain gives the differences between the provenance of the runs of two sides,
-// ranked by what is known to matter and by magnitude, nothing else.
-func Explain(a, b []record.RunData) Diff { return explain([]cellRuns{{a: a, b: b}}) }
-
-// explain is Explain for sides of several cells.
+// explain gives the differences between the provenance of the runs of two sides,
+// of one cell or several, ranked by what is known to matter and by magnitude,
+// nothing else.
 func explain(cells []cellRuns) Diff {
 	var a, b []record.RunData
 	for _, c := range cells {

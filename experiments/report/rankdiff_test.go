@@ -18,6 +18,9 @@ import (
 // change is a fact that differs between two sides; "" is absent.
 type change struct{ group, key, a, b string }
 
+// explainRuns explains the runs of one cell.
+func explainRuns(a, b []record.RunData) Diff { return explain([]cellRuns{{a: a, b: b}}) }
+
 // innocents are differences that explain no number, as two sittings on the same
 // machine have them.
 var innocents = []change{
@@ -161,7 +164,7 @@ func TestExplain_TrueCauseFirstAmongInnocents(t *testing.T) {
 			if round%2 == 1 {
 				a, b = b, a
 			}
-			d := Explain(a, b)
+			d := explainRuns(a, b)
 			if len(d.Lines) < 15 {
 				t.Fatalf("%s: only %d differences", name, len(d.Lines))
 			}
@@ -187,7 +190,7 @@ func TestExplain_TrueCauseFirstAmongInnocents(t *testing.T) {
 
 // Without a true cause nothing is called one.
 func TestExplain_InnocentsAreNoLikelyCause(t *testing.T) {
-	d := Explain(sidesOf(innocents))
+	d := explainRuns(sidesOf(innocents))
 	if likely := d.Likely(); len(likely) > 0 {
 		t.Errorf("likely causes: %+v", likely)
 	}
@@ -213,7 +216,7 @@ func TestExplain_OrderAndMagnitude(t *testing.T) {
 		"asked, but the server runs with the same": {[]change{{"flags", "asked attention-backend", "fa3", "triton"}, {"flags", "new_thing", "a", "b"}},
 			[]string{"attention-backend", "new_thing"}},
 	} {
-		d := Explain(sidesOf(tc.changes))
+		d := explainRuns(sidesOf(tc.changes))
 		var got []string
 		for _, l := range d.Lines {
 			got = append(got, l.Key)
@@ -230,7 +233,7 @@ func TestExplain_AskedButNotInEffect(t *testing.T) {
 	a, b := sidesOf([]change{{"flags", "asked attention-backend", "fa3", "triton"}})
 	same := record.Fact{Group: "flags", Key: "attention_backend", Value: "fa3"}
 	a[0].Provenance, b[0].Provenance = append(a[0].Provenance, same), append(b[0].Provenance, same)
-	d := Explain(a, b)
+	d := explainRuns(a, b)
 	if len(d.Lines) != 1 || d.Lines[0].Weight >= likely || !strings.Contains(d.Lines[0].Why, "same value") {
 		t.Errorf("%+v", d.Lines)
 	}
@@ -240,7 +243,7 @@ func TestExplain_Folds(t *testing.T) {
 	a, b := sidesOf(slices.Concat(culprits["attention backend asked"], culprits["power limit of all GPUs"], culprits["patch content"],
 		[]change{{"gpu", "0 ecc", "Enabled", "Disabled"}, {"gpu", "1 ecc", "Disabled", "Enabled"}}))
 	var got []string
-	for _, l := range Explain(a, b).Lines {
+	for _, l := range explainRuns(a, b).Lines {
 		got = append(got, l.Group+" "+l.Key+" <- "+strings.Join(l.Also, ", "))
 	}
 	want := []string{
@@ -269,7 +272,7 @@ func TestExplain_VariesWithinASide(t *testing.T) {
 	}
 	a := []record.RunData{run("env", "NCCL_ALGO", "Ring"), run("env", "NCCL_ALGO", "Tree", "flags", "speculative-attention-mode", "prefill")}
 	b := []record.RunData{run("env", "NCCL_ALGO", "A"), run("env", "NCCL_ALGO", "B", "flags", "speculative-attention-mode", "decode")}
-	d := Explain(a, b)
+	d := explainRuns(a, b)
 	if len(d.Lines) != 2 || d.Lines[0].Key != "speculative-attention-mode" || *d.Lines[0].A != "prefill" || *d.Lines[0].B != "decode" {
 		t.Fatalf("%+v", d.Lines)
 	}
@@ -313,12 +316,12 @@ func TestExplain_CommandLinesOfSeveralCells(t *testing.T) {
 	}
 	a := []record.RunData{run("fa3"), run("fa3", "--speculative-num-steps", "2")}
 	b := []record.RunData{run("triton", "--speculative-num-steps", "2"), run("triton")}
-	d := Explain(a, b)
+	d := explainRuns(a, b)
 	if len(d.Lines) != 1 || d.Lines[0].Key != "attention_backend" || !slices.Equal(d.Lines[0].Also, []string{"command argv"}) {
 		t.Errorf("%+v", d.Lines)
 	}
 	b = append(b, run("triton", "--new-flag"))
-	if d = Explain(a, b); len(d.Lines) != 2 || d.Lines[1].A != nil || *d.Lines[1].B != "--new-flag" {
+	if d = explainRuns(a, b); len(d.Lines) != 2 || d.Lines[1].A != nil || *d.Lines[1].B != "--new-flag" {
 		t.Errorf("%+v", d.Lines)
 	}
 }
@@ -326,7 +329,7 @@ func TestExplain_CommandLinesOfSeveralCells(t *testing.T) {
 // An old log has no environment: that is no difference of each variable.
 func TestExplain_WhatOneSideDoesNotKnow(t *testing.T) {
 	a, _ := sidesOf(innocents)
-	d := Explain(a, []record.RunData{{Provenance: []record.Fact{{Group: "code", Key: "engine", Value: "sglang"}}}})
+	d := explainRuns(a, []record.RunData{{Provenance: []record.Fact{{Group: "code", Key: "engine", Value: "sglang"}}}})
 	if !slices.Contains(d.Unknown, "env") || slices.ContainsFunc(d.Lines, func(l DifferenceLine) bool { return l.Group != "code" }) {
 		t.Errorf("unknown %v, lines %+v", d.Unknown, d.Lines)
 	}

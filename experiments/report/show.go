@@ -128,7 +128,37 @@ func Detail(v record.RunView, o Options) RunDetail {
 // numbers, and where they come from. Samples and events are left to --json.
 func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	var b strings.Builder
-	head := grid{}
+	if err := runHeadGrid(v).write(&b); err != nil {
+		return err
+	}
+	if reason := strings.TrimSpace(v.Run.Reason); reason != "" {
+		lines := strings.Split(reason, "\n")
+		for i := range lines {
+			lines[i] = strings.TrimRight(lines[i], "\r")
+		}
+		writeText(&b, "reason", lines)
+	}
+	if len(o.LogTail) > 0 {
+		writeText(&b, "end of the server's log", o.LogTail)
+	}
+	for _, s := range runSections(v, o) {
+		if err := s.write(&b); err != nil {
+			return err
+		}
+	}
+	if err := writeProvenance(&b, v.Data.Provenance, o.All); err != nil {
+		return err
+	}
+	if err := keptFiles(v.Artifacts).write(&b); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// runHeadGrid says which run it is and how it ended.
+func runHeadGrid(v record.RunView) *grid {
+	head := &grid{}
 	head.add("run", plain(v.Run.ID))
 	head.add("sweep", fmt.Sprintf("%s (%s, %s)", plain(v.Sweep.ID), plain(v.Sweep.Name), v.Sweep.Kind))
 	head.add("cell", allParams(v.Cell))
@@ -143,28 +173,32 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	} else if v.Run.StartUs > 0 {
 		head.add("begun", stamp(v.Run.StartUs))
 	}
-	if err := head.write(&b); err != nil {
-		return err
+	return head
+}
+
+// section is a titled table; without rows nothing is written of it.
+type section struct {
+	title string
+	grid
+}
+
+func (s section) write(b *strings.Builder) error {
+	if len(s.rows) == 0 {
+		return nil
 	}
-	if reason := strings.TrimSpace(v.Run.Reason); reason != "" {
-		b.WriteString("\nreason\n")
-		for _, line := range strings.Split(reason, "\n") {
-			b.WriteString("  " + plain(strings.TrimRight(line, "\r")) + "\n")
-		}
+	b.WriteString("\n" + s.title + "\n")
+	return s.grid.write(b)
+}
+
+func writeText(b *strings.Builder, title string, lines []string) {
+	b.WriteString("\n" + title + "\n")
+	for _, line := range lines {
+		b.WriteString("  " + plain(line) + "\n")
 	}
-	if len(o.LogTail) > 0 {
-		b.WriteString("\nend of the server's log\n")
-		for _, line := range o.LogTail {
-			b.WriteString("  " + plain(line) + "\n")
-		}
-	}
-	section := func(title string, g grid) error {
-		if len(g.rows) == 0 {
-			return nil
-		}
-		b.WriteString("\n" + title + "\n")
-		return g.write(&b)
-	}
+}
+
+// runSections are the tables of a run, what speaks against its numbers first.
+func runSections(v record.RunView, o Options) []section {
 	metrics := grid{right: []bool{false, true}}
 	for _, m := range v.Data.Metrics {
 		metrics.add("  "+plain(m.Name), number(m.Value, m.Unit), plain(m.Unit), fmt.Sprintf("n=%d", m.N), plain(m.Source))
@@ -190,26 +224,16 @@ func WriteRun(w io.Writer, v record.RunView, o Options) error {
 	for _, line := range lines {
 		measured.add("  patch", line)
 	}
-	artifacts := grid{}
-	for _, a := range v.Artifacts {
-		artifacts.add("  "+plain(a.Name), fmt.Sprintf("%d bytes", a.Bytes), plain(a.Path))
+	return []section{{"failed checks", bad}, {"labels", labels}, {"how it was measured", measured},
+		{"metrics", metrics}, {"by batch size", batchSection(v.Data)}, {"checks", checks}}
+}
+
+func keptFiles(as []record.Artifact) section {
+	s := section{title: "kept files"}
+	for _, a := range as {
+		s.add("  "+plain(a.Name), fmt.Sprintf("%d bytes", a.Bytes), plain(a.Path))
 	}
-	for _, s := range []struct {
-		title string
-		g     grid
-	}{{"failed checks", bad}, {"labels", labels}, {"how it was measured", measured}, {"metrics", metrics}, {"by batch size", batchSection(v.Data)}, {"checks", checks}} {
-		if err := section(s.title, s.g); err != nil {
-			return err
-		}
-	}
-	if err := writeProvenance(&b, v.Data.Provenance, o.All); err != nil {
-		return err
-	}
-	if err := section("kept files", artifacts); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return s
 }
 
 // writeProvenance writes the facts by group, each with columns of its own, so

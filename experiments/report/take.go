@@ -13,13 +13,13 @@ import (
 // setting is worth more than the rest.
 const tie = 0.01
 
-// Decision says which cell of a sweep to take: the best one, unless one with
+// decision says which cell of a sweep to take: the best one, unless one with
 // fewer steps is within 1 % of it, which costs less memory and drafts less in
 // vain. A cheaper one that could not be told from the best counts too where a
 // difference of noiseWorth would have been found. Where it is not known whether a
 // cell differs from the best, such as after one launch, it says that instead. ""
 // when no cell was ranked against another.
-func Decision(s *Summary) string {
+func (s *Summary) decision() string {
 	if s.Best < 0 {
 		return ""
 	}
@@ -72,7 +72,7 @@ type SweepDecision struct {
 
 // Decide gives what came out of a sweep, for programs.
 func (s *Summary) Decide() SweepDecision {
-	d := SweepDecision{Sweep: s.Sweep.ID, Text: Decision(s), Verdict: s.Verdict}
+	d := SweepDecision{Sweep: s.Sweep.ID, Text: s.decision(), Verdict: s.Verdict}
 	if s.Best >= 0 {
 		d.Best = s.Cells[s.Best].Params
 		if len(s.untold()) == 0 {

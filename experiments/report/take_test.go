@@ -36,7 +36,7 @@ func TestDecision(t *testing.T) {
 		"steps=3 best; steps=2, steps=4 within 1 %: take steps=2": ofSpeeds(3, 60, 60, 94, 94.5, 94),
 		"": ofSpeeds(3, 94),
 	} {
-		if got := Decision(s); got != want {
+		if got := s.decision(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
