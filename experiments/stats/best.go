@@ -73,7 +73,7 @@ func RankCells(cells []Candidate, objective string) Ranking {
 		over := map[int]map[string]CellMetric{}
 		r.Equal = true
 		for _, i := range r.Order {
-			over[i] = CellMetrics(Limited(cells[i].Runs, r.Positions))
+			over[i] = CellMetrics(limited(cells[i].Runs, r.Positions))
 			_, had := over[i][r.Metric]
 			r.Equal = r.Equal && had
 		}
@@ -91,8 +91,8 @@ func RankCells(cells []Candidate, objective string) Ranking {
 	return r
 }
 
-// Limited are runs with their metrics over positions.
-func Limited(runs []CellRun, p Positions) []CellRun {
+// limited are runs with their metrics over positions.
+func limited(runs []CellRun, p Positions) []CellRun {
 	out := slices.Clone(runs)
 	for i := range out {
 		out[i].Data = record.RunData{Metrics: p.Over(out[i].Data)}

@@ -25,7 +25,7 @@
 // What surrounds a comparison: Holm adjusts the P of many cells asked at once;
 // Outliers names wild launches, which stay in (one makes the comparison blind, by
 // widening its noise, and never makes it find what is not there); Noise is what a
-// host's earlier launches teach; Drift and DriftBands tell whether and where the
+// host's earlier launches teach; DriftBands tells whether and where the
 // baseline moved over the rounds, and Normalize divides that out.
 //
 // The mathematics comes from x/perf/benchmath and the distributions behind it.

@@ -9,12 +9,10 @@ import (
 // minForDrift rounds show both a move and the noise around it.
 const minForDrift = 4
 
-// Drift asks whether a cell, usually the baseline, moved over the rounds, which
-// means that the host and not the cell has changed. See DriftWith.
-func Drift(ls []Launch) Comparison { return DriftWith(ls, nil) }
-
-// DriftWith is Drift with what is remembered of the host. The result is later
-// rounds over earlier ones; NA and NB count them.
+// drift asks whether a cell, usually the baseline, moved over the rounds, which
+// means that the host and not the cell has changed. noise is what is remembered of
+// the host, nil nothing. The result is later rounds over earlier ones; NA and NB
+// count them.
 //
 // From 4 rounds on it asks, by Student's t on logs, for a trend and for a step
 // between the halves of the rounds; from 6 on also for a step after the first and
@@ -27,7 +25,7 @@ func Drift(ls []Launch) Comparison { return DriftWith(ls, nil) }
 // With 2 or 3 rounds the noise beside a move is unknown, and only with memory is
 // there a verdict: whether the last round differs from the first by more than
 // three times what is ordinary between launches.
-func DriftWith(ls []Launch, noise *Noise) Comparison {
+func drift(ls []Launch, noise *Noise) Comparison {
 	c := nothing()
 	s, ok := seriesOf(ls)
 	n := len(s.logs)
@@ -156,7 +154,7 @@ func DriftBands(base []Launch, noise *Noise) []Band {
 	if !ok {
 		return nil
 	}
-	return s.bands(DriftWith(base, noise))
+	return s.bands(drift(base, noise))
 }
 
 func (s series) bands(d Comparison) []Band {

@@ -46,7 +46,7 @@ func TestDriftBands(t *testing.T) {
 }
 
 // Two and three rounds tell with memory only, and only what is far outside it.
-func TestDriftWith_FewRoundsNeedMemory(t *testing.T) {
+func TestDrift_FewRoundsNeedMemory(t *testing.T) {
 	noise := &Noise{SD: 0.01, DF: 40, Basis: "50 launches of 10 cells"}
 	for name, c := range map[string]struct {
 		values []float64
@@ -59,7 +59,7 @@ func TestDriftWith_FewRoundsNeedMemory(t *testing.T) {
 		"by as much as is ordinary": {[]float64{88.8, 88.7, 86.9}, noise, "no"},
 		"one round":                 {[]float64{88.8}, noise, "unknown"},
 	} {
-		d := DriftWith(launches(c.values...), c.noise)
+		d := drift(launches(c.values...), c.noise)
 		if separable(d) != c.want || (d.TooFew == "") != (c.want != "unknown") || (d.Method == "") != (c.want == "unknown") {
 			t.Errorf("%s: %+v", name, d)
 		}
@@ -71,7 +71,7 @@ func TestDriftWith_FewRoundsNeedMemory(t *testing.T) {
 
 // Launches of one round share what the round had; they are no further rounds.
 func TestDrift_CountsRounds(t *testing.T) {
-	d := Drift([]Launch{{0, 100}, {0, 100.1}, {0, 99.9}, {1, 90}, {1, 90.1}, {1, 89.9}})
+	d := drift([]Launch{{0, 100}, {0, 100.1}, {0, 99.9}, {1, 90}, {1, 90.1}, {1, 89.9}}, nil)
 	if d.Separable != nil || d.TooFew == "" {
 		t.Errorf("two rounds of three launches: %+v", d)
 	}

@@ -285,7 +285,7 @@ func TestSimulation_Drift(t *testing.T) {
 			for i := range ls {
 				ls[i] = Launch{i, 88 * math.Exp(0.01*(m.at(i, m.n)+r.NormFloat64()))}
 			}
-			if *Drift(ls).Separable {
+			if *drift(ls, nil).Separable {
 				calls++
 			}
 		}

@@ -230,12 +230,12 @@ func TestDrift_TellsAMoveFromNoise(t *testing.T) {
 			}
 			ls = append(ls, Launch{Round: round, Value: c.values[round]})
 		}
-		d := Drift(ls)
+		d := drift(ls, nil)
 		if got := d.Separable != nil && *d.Separable; got != c.moved {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
-	d := Drift([]Launch{{0, 100}, {1, 100.1}, {2, 89.9}, {3, 90}, {4, 90.1}})
+	d := drift([]Launch{{0, 100}, {1, 100.1}, {2, 89.9}, {3, 90}, {4, 90.1}}, nil)
 	near(t, "ratio", d.Ratio, 0.9, 1e-3)
 	if d.NA != 3 || d.NB != 2 {
 		t.Errorf("%d after %d", d.NA, d.NB)
