@@ -90,26 +90,22 @@ type Class string
 
 // Failure classes. Crash classes carry the kinds of the log samples.
 const (
-	ClassNone           Class = ""
-	ClassPatch          Class = "patch"              // the patch set could not be established
-	ClassPortInUse      Class = "port_in_use"        // somebody else listens on the port
-	ClassGPUBusy        Class = "gpu_busy"           // somebody else holds a lease on the GPUs
-	ClassExited         Class = "exited"             // the server process ended before it was ready
-	ClassNotReady       Class = "not_ready"          // the ready timeout passed
-	ClassStalled        Class = "start_stalled"      // starting, but no progress for the stall time
-	ClassBenchStalled   Class = "bench_stalled"      // no token for the stall time
-	ClassBenchFailed    Class = "bench_failed"       // the benchmark ended without a result
-	ClassServerDied     Class = "server_died"        // the process ended during the benchmark
-	ClassRestarted      Class = "server_restarted"   // another server answers where ours did
-	ClassUnreachable    Class = "server_unreachable" // the process lives, but nobody answers
-	ClassOOMLoading     Class = "oom_loading"        // GPU memory ran out for the weights or the KV cache,
-	ClassOOMCapture     Class = "oom_capture"        // while CUDA graphs were captured,
-	ClassOOMRunning     Class = "oom_running"        // while requests ran
-	ClassSignal         Class = "killed_signal"      // ended by a signal other than SIGKILL, which is killed_sigkill
-	ClassConfigMismatch Class = "config_mismatch"    // effective configuration differs from what was asked
-	ClassHost           Class = "host_unreachable"   // connection lost for good
-	ClassStop           Class = "stop_unproved"      // something of ours survived the stop
-	ClassInternal       Class = "internal"
+	ClassNone         Class = ""
+	ClassPatch        Class = "patch"              // the patch set could not be established
+	ClassPortInUse    Class = "port_in_use"        // somebody else listens on the port
+	ClassGPUBusy      Class = "gpu_busy"           // somebody else holds a lease on the GPUs
+	ClassExited       Class = "exited"             // the server process ended before it was ready
+	ClassNotReady     Class = "not_ready"          // the ready timeout passed
+	ClassStalled      Class = "start_stalled"      // starting, but no progress for the stall time
+	ClassBenchStalled Class = "bench_stalled"      // no token for the stall time
+	ClassBenchFailed  Class = "bench_failed"       // the benchmark ended without a result
+	ClassServerDied   Class = "server_died"        // the process ended during the benchmark
+	ClassRestarted    Class = "server_restarted"   // another server answers where ours did
+	ClassUnreachable  Class = "server_unreachable" // the process lives, but nobody answers
+	ClassOOMLoading   Class = "oom_loading"        // GPU memory ran out for the weights or the KV cache,
+	ClassOOMCapture   Class = "oom_capture"        // while CUDA graphs were captured,
+	ClassOOMRunning   Class = "oom_running"        // while requests ran
+	ClassInternal     Class = "internal"
 )
 
 // Run is one attempt to measure one slot.
