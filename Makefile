@@ -9,6 +9,10 @@ PACKAGES := ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 
+# One build of everything serves the program, its tests, vet and staticcheck: as
+# users have it, without cgo. Only the race detector wants cgo.
+export CGO_ENABLED := 0
+
 .PHONY: demo build quick test test-launchers test-engines unit integration fuzz soak bench lint prereqs clean
 
 ## demo: the whole job on the built-in practice host, in about a minute
@@ -21,13 +25,13 @@ $(DIST)/specrun: quick
 
 quick:
 	@mkdir -p $(DIST)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/specrun ./cmd/specrun
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(DIST)/specrun ./cmd/specrun
 
 ## build: specrun for linux and darwin, amd64 and arm64, into dist/
 build: quick
 	@for os in linux darwin; do for arch in amd64 arm64; do \
 	  echo "build $(DIST)/specrun-$$os-$$arch"; \
-	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/specrun-$$os-$$arch ./cmd/specrun || exit 1; \
+	  GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/specrun-$$os-$$arch ./cmd/specrun || exit 1; \
 	done; done
 
 ## test: every tier, each printing its time; installs what it needs
@@ -41,12 +45,13 @@ test: prereqs
 # in a tight loop; watching inside of both takes a third of all the time. Vet is
 # lint's. Three packages at a time, because most wait for processes.
 unit:
-	GORACE=atexit_sleep_ms=10 $(GO) test -race -shuffle=on -p 3 -vet=off -ldflags='-s -w' \
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 $(GO) test -race -shuffle=on -p 3 -vet=off -ldflags='-s -w' \
 	  -gcflags=modernc.org/...=-race=false -gcflags=regexp/...=-race=false $(PACKAGES)
 
-# The longest packages first, so that none of them is left over at the end.
+# The longest packages first, so that none of them is left over at the end. More
+# tests at once than there are cores: they wait for servers.
 integration: quick
-	$(GO) test -tags integration -count=1 -p 2 -timeout 20m ./experiments ./cmd/specrun ./deploy $(PACKAGES)
+	$(GO) test -tags integration -count=1 -p 2 -parallel 6 -vet=off -ldflags='-s -w' -timeout 20m ./experiments ./cmd/specrun ./deploy $(PACKAGES)
 
 fuzz:
 	@.ci/fuzz $(FUZZTIME)

@@ -7,24 +7,29 @@ import (
 )
 
 // TestAcceptance runs a really built specrun as its users do, each part with a
-// home, a folder and a practice host of its own.
+// home, a folder and a practice host of its own: they mostly wait, so they run
+// side by side, the longest first.
 func TestAcceptance(t *testing.T) {
+	t.Parallel()
 	bin := buildSpecrun(t)
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, string)
 	}{
+		{"kill at random moments", func(t *testing.T, bin string) { testKills(t, bin, 3) }},
 		{"sweep finds the best cell of the model", testSweepFindsTheBest},
-		{"bad input changes nothing", testBadInput},
-		{"failing cells are results", testFailingCells},
-		{"flags reach the server unchanged", testFlagsReachTheServer},
-		{"two at once", testTwoAtOnce},
-		{"side by side", testSideBySide},
-		{"interrupt", testInterrupt},
-		{"parse", testParse},
 		{"kill while the best cell is repeated", testKilledQuotable},
+		{"failing cells are results", testFailingCells},
+		{"side by side", testSideBySide},
+		{"two at once", testTwoAtOnce},
+		{"interrupt", testInterrupt},
+		{"bad input changes nothing", testBadInput},
+		{"flags reach the server unchanged", testFlagsReachTheServer},
+		{"parse", testParse},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, bin) })
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
+			part.test(t, bin)
+		})
 	}
-	t.Run("kill at random moments", func(t *testing.T) { testKills(t, bin, 3) })
 }

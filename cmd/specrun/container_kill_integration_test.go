@@ -21,6 +21,7 @@ import (
 // TestContainers_KillAndResume ends specrun by SIGKILL while its server is in a
 // container; resume has every run once, and nothing is left anywhere.
 func TestContainers_KillAndResume(t *testing.T) {
+	t.Parallel()
 	bin := buildSpecrun(t)
 	u := newUser(t, bin)
 	settings, err := lab.DefaultSettings()

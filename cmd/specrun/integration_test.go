@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 // TestIntegrationScripts runs testdata/integration with a really built specrun,
 // since a copy of it is pushed to the practice host and runs there.
 func TestIntegrationScripts(t *testing.T) {
+	t.Parallel()
 	bin := buildSpecrun(t)
 	p := scriptParams("testdata/integration")
 	setup := p.Setup
@@ -51,13 +53,22 @@ func TestIntegrationScripts(t *testing.T) {
 	testscript.Run(t, p)
 }
 
-func buildSpecrun(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "specrun")
-	cmd := exec.Command("go", "build", "-o", bin, ".")
+// built is the program as users have it, built for the first test that asks.
+var built = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(os.Getenv(sharedFolder), "specrun")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build specrun: %v\n%s", err, out)
+		return "", fmt.Errorf("build specrun: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func buildSpecrun(t *testing.T) string {
+	t.Helper()
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

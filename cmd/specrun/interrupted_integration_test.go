@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,66 +51,90 @@ func (u *user) hasSixRuns() {
 // every other time the resumed one too; resume then fills what is missing.
 func testKills(t *testing.T, bin string, moments int) {
 	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-
 	u := newUser(t, bin)
-	h := u.startLab(fast)
-	spec, port := u.practiceSpec()
+	u.startLab(fast)
+	spec, _ := u.practiceSpec()
 	begin := time.Now()
 	u.does(0, append(sixRuns(spec), "--store", "whole.db")...)
 	whole := time.Since(begin)
 
-	// A moment after the sweep's end is none: draw again.
-	kill := func(args ...string) (after time.Duration) {
-		for range 20 {
-			r := u.start(args...)
-			after = time.Duration(random.Int64N(int64(whole)))
-			timer := time.AfterFunc(after, func() { r.Process.Signal(syscall.SIGKILL) })
-			a := r.end()
-			timer.Stop()
-			switch a.code {
-			case -1:
-				return after
-			case 0:
-				u.removeStore("results.db")
-			default:
-				t.Fatalf("neither killed nor done: %s", a)
-			}
+	var left atomic.Int64
+	t.Run("moments", func(t *testing.T) { // ends with the last of them
+		for n := range moments {
+			t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+				t.Parallel()
+				k := killer{newUser(t, bin), rand.New(rand.NewPCG(seed, uint64(n))), whole}
+				if k.test(n%2 == 1) {
+					left.Add(1)
+				}
+			})
 		}
-		t.Fatalf("twenty sweeps ended before they were killed")
-		return 0
-	}
-	left := 0 // kills that left something running
-	for n := range moments {
-		u.removeStore("results.db")
-		after := []time.Duration{kill(sixRuns(spec)...)}
-		if len(u.launched()) > 0 {
-			left++
-		}
-		if n%2 == 1 && u.begun() { // the resumed one, too, if it is slow enough
-			r := u.start("resume", "--store", "results.db")
-			after = append(after, time.Duration(random.Int64N(int64(whole))))
-			timer := time.AfterFunc(after[1], func() { r.Process.Signal(syscall.SIGKILL) })
-			if a := r.end(); a.code > 0 && !nothingLeft(a) {
-				t.Errorf("resume is neither killed nor done: %s", a)
-			}
-			timer.Stop()
-		}
-		if u.begun() {
-			if a := u.run("resume", "--store", "results.db"); a.code != 0 && !nothingLeft(a) {
-				t.Errorf("resume after the kill: %s", a)
-			}
-		} else { // killed before it had begun anything
-			u.does(0, sixRuns(spec)...)
-		}
-		u.hasSixRuns()
-		u.leftAlone(h, port)
-		if t.Failed() {
-			t.Fatalf("moment %d of seed %d: killed after %v", n+1, seed, after)
+	})
+	t.Logf("killed at %d moments of sweeps of about %v; after %d of them something of the sweep was still running", moments, whole, left.Load())
+}
+
+// killer ends the user's sweeps at moments of the time that a whole one takes.
+type killer struct {
+	*user
+	random *rand.Rand
+	whole  time.Duration
+}
+
+// test kills a sweep, and the resumed one too if it is told so and that one is slow
+// enough. It returns whether something of the first was still running then.
+func (k killer) test(twice bool) (left bool) {
+	t := k.t
+	h := k.startLab(fast)
+	spec, port := k.practiceSpec()
+	after := []time.Duration{k.sweep(spec)}
+	left = len(k.launched()) > 0
+	if twice && k.begun() {
+		a, moment := k.kill("resume", "--store", "results.db")
+		after = append(after, moment)
+		if a.code > 0 && !nothingLeft(a) {
+			t.Errorf("resume is neither killed nor done: %s", a)
 		}
 	}
-	t.Logf("killed at %d moments of sweeps of about %v; after %d of them something of the sweep was still running", moments, whole, left)
+	if k.begun() {
+		if a := k.run("resume", "--store", "results.db"); a.code != 0 && !nothingLeft(a) {
+			t.Errorf("resume after the kill: %s", a)
+		}
+	} else { // killed before it had begun anything
+		k.does(0, sixRuns(spec)...)
+	}
+	k.hasSixRuns()
+	k.leftAlone(h, port)
+	t.Logf("killed after %v", after)
+	return left
+}
+
+// sweep kills a sweep. A moment after its end is none: then there is another one.
+func (k killer) sweep(spec string) (after time.Duration) {
+	k.t.Helper()
+	for range 20 {
+		a, after := k.kill(sixRuns(spec)...)
+		switch a.code {
+		case -1:
+			return after
+		case 0:
+			k.removeStore("results.db")
+		default:
+			k.t.Fatalf("neither killed nor done: %s", a)
+		}
+	}
+	k.t.Fatalf("twenty sweeps ended before they were killed")
+	return 0
+}
+
+// kill runs a command that it ends at a random moment, if it still runs then.
+func (k killer) kill(args ...string) (answer, time.Duration) {
+	k.t.Helper()
+	r := k.start(args...)
+	after := time.Duration(k.random.Int64N(int64(k.whole)))
+	timer := time.AfterFunc(after, func() { r.Process.Signal(syscall.SIGKILL) })
+	defer timer.Stop()
+	return r.end(), after
 }
 
 // nothingLeft says that the killed sweep had just ended.

@@ -87,6 +87,7 @@ func misbehaviours() []misbehaviour {
 // TestMisbehaviours lets a server go wrong in every way that the practice host
 // knows. Each time specrun says what it was, and leaves nothing behind.
 func TestMisbehaviours(t *testing.T) {
+	t.Parallel()
 	bin := buildSpecrun(t)
 	for _, m := range misbehaviours() {
 		t.Run(m.name, func(t *testing.T) {

@@ -113,28 +113,30 @@ func (u *user) probe(patch string, rounds int, values ...string) probeResult {
 // testKilledQuotable ends a sweep by SIGKILL while it repeats its best cell for
 // quoting; the resumed one repeats the same cell, each round once.
 func testKilledQuotable(t *testing.T, bin string) {
-	u := newUser(t, bin)
-	h := u.startLab(fast)
-	spec, port := u.practiceSpec()
 	for _, at := range []string{"[2/2]", "[3/4]"} { // the plan's last launch, the first of the quote
-		u.removeStore("results.db")
-		r := u.start("sweep", "-f", spec, "steps=2", "bench.quotable=true", "--no-baseline", "--rounds", "2", "--host", "lab", "--store", "results.db")
-		r.until(at)
-		must(t, r.Process.Signal(syscall.SIGKILL))
-		if a := r.end(); a.code != -1 {
-			t.Fatalf("not killed: %s", a)
-		}
-		u.does(0, "resume", "--store", "results.db")
-		done := map[string]int{}
-		for _, run := range u.does(0, "list", "--runs", "--json", "--store", "results.db").lines(t, "run") {
-			if run["state"] == "done" {
-				params, _ := run["params"].(map[string]any)
-				done[fmt.Sprintf("%v in %v", params["patches"], run["round"])]++
+		t.Run("at "+at, func(t *testing.T) {
+			t.Parallel()
+			u := newUser(t, bin)
+			h := u.startLab(fast)
+			spec, port := u.practiceSpec()
+			r := u.start("sweep", "-f", spec, "steps=2", "bench.quotable=true", "--no-baseline", "--rounds", "2", "--host", "lab", "--store", "results.db")
+			r.until(at)
+			must(t, r.Process.Signal(syscall.SIGKILL))
+			if a := r.end(); a.code != -1 {
+				t.Fatalf("not killed: %s", a)
 			}
-		}
-		if fmt.Sprint(done) != "map[<nil> in 1:1 <nil> in 2:1 none in 3:1 none in 4:1]" {
-			t.Errorf("killed at %s: runs by patches and round: %v", at, done)
-		}
-		u.leftAlone(h, port)
+			u.does(0, "resume", "--store", "results.db")
+			done := map[string]int{}
+			for _, run := range u.does(0, "list", "--runs", "--json", "--store", "results.db").lines(t, "run") {
+				if run["state"] == "done" {
+					params, _ := run["params"].(map[string]any)
+					done[fmt.Sprintf("%v in %v", params["patches"], run["round"])]++
+				}
+			}
+			if fmt.Sprint(done) != "map[<nil> in 1:1 <nil> in 2:1 none in 3:1 none in 4:1]" {
+				t.Errorf("runs by patches and round: %v", done)
+			}
+			u.leftAlone(h, port)
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +13,27 @@ import (
 // TestMain lets scripts run "specrun" as a program of its own: this test binary
 // behind the name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tests{m}, map[string]func(){
 		"specrun": main,
 	})
+}
+
+// sharedFolder names a folder for what is made once for all tests.
+const sharedFolder = "SPECRUN_TEST_SHARED"
+
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	dir, err := os.MkdirTemp("", "specrun-shared-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = os.Setenv(sharedFolder, dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs testdata/script against the real command tree, each script

@@ -19,6 +19,7 @@ import (
 // part has a home and a practice host of its own; they wait more than they work,
 // so they run side by side.
 func TestTrusted(t *testing.T) {
+	t.Parallel()
 	bin := buildSpecrun(t)
 	for _, part := range []struct {
 		name string
