@@ -58,7 +58,7 @@ func Collect(w Window) (record.RunData, error) {
 	data.Metrics = append(data.Metrics, trust.GapMetrics(in)...)
 	data.Provenance = append(data.Provenance, factsOfWindow(w, report, s.Unsteady)...)
 	data.Provenance = append(data.Provenance, surroundings(report.Surroundings)...)
-	for _, note := range report.Notes {
+	for _, note := range append(slices.Clone(report.Notes), spec.Notes...) {
 		data.Provenance = append(data.Provenance, record.Fact{Group: "workload", Key: "note", Value: note})
 	}
 	return data, nil

@@ -41,14 +41,19 @@ func countedSpeculation(r bench.Report) []record.Metric {
 // state it: the requests' time from the first to the last token over their
 // cycles. A cycle yields its accepted tokens and one more, whether it had a draft
 // or not, so they are the tokens behind each request's first less the accepted
-// ones. Time in which another request's prefill stood in the way is in it.
+// ones. Time in which another request's prefill stood in the way is in it. The
+// accepted tokens of a request whose tokens all came at once, so that it has no
+// time, cannot be told from those of others: then there is none.
 func derivedCycle(r bench.Report) (record.Metric, bool) {
 	if r.Failed > 0 {
 		return record.Metric{}, false // its accepted tokens were counted, too
 	}
 	var ms, tokens float64
 	for _, q := range r.Requests {
-		if q.OutputTokens > 1 && len(q.ChunkUs) != 1 {
+		if q.OutputTokens > 1 && len(q.ChunkUs) == 1 {
+			return record.Metric{}, false
+		}
+		if q.OutputTokens > 1 {
 			ms += float64(q.EndUs-q.FirstTokenUs) / 1000
 			tokens += float64(q.OutputTokens - 1)
 		}

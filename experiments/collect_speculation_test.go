@@ -31,6 +31,7 @@ func vllmReport() bench.Report {
 }
 
 func TestCountedSpeculation(t *testing.T) {
+	t.Parallel()
 	ms := countedSpeculation(vllmReport())
 	for name, want := range map[string]float64{"accept_len": 2.25, "accept_pos_1": 40 / 60., "accept_pos_3": 10 / 60., "draft_acceptance_rate": 7500 / 170., "accepted_tokens": 75, "draft_tokens": 170} {
 		m, ok := metricOf(ms, name)
@@ -47,6 +48,12 @@ func TestCountedSpeculation(t *testing.T) {
 	if _, ok := metricOf(countedSpeculation(r), "cycle_derived"); ok {
 		t.Error("a failed request's accepted tokens are in the counters, its tokens are not in the report")
 	}
+	r = vllmReport()
+	r.Requests[1].ChunkUs = r.Requests[1].ChunkUs[:1]
+	if m, ok := metricOf(countedSpeculation(r), "cycle_derived"); ok {
+		t.Errorf("%v of a request that has no time, but accepted tokens", m.Value)
+	}
+	r = vllmReport()
 	r.ServerCounters = map[string]float64{"spec_verify_calls": 60} // SGLang has no more
 	if ms := countedSpeculation(r); len(ms) != 0 {
 		t.Errorf("%+v", ms)
@@ -54,6 +61,7 @@ func TestCountedSpeculation(t *testing.T) {
 }
 
 func TestAcceptanceSums(t *testing.T) {
+	t.Parallel()
 	got := acceptanceSums(vllmReport(), metrics.Speculated{Lines: 2, Drafted: 170, Accepted: 75})
 	if got == nil || got.LogDrafted != 170 || got.CountedDrafted != 170 || got.CountedAccepted != 75 || got.LogLines != 2 {
 		t.Errorf("%+v", got)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"specrun/deploy/server"
@@ -70,6 +71,10 @@ const (
 	kindFlags   = "engine_start_failed"
 )
 
+// smallCache is what vLLM says of a start whose KV cache cannot hold one request of
+// the longest length.
+var smallCache = regexp.MustCompile(`(?:is )?larger than the (?:available KV cache memory|maximum number of tokens that can be stored in KV cache)`)
+
 // of looks for the most special advice there is.
 func (x explainer) of(c *server.Crash, listed *usage) string {
 	if c.Kind == kindFlags {
@@ -82,6 +87,9 @@ func (x explainer) of(c *server.Crash, listed *usage) string {
 		}
 	}
 	keys := []string{c.Kind}
+	if c.Kind == kindFlags && smallCache.MatchString(c.Evidence) {
+		keys = []string{kindOOM + "/" + metrics.PhaseKVPool}
+	}
 	if c.OOM != "" {
 		keys = []string{kindOOM + "/" + c.OOM, c.Kind}
 	}

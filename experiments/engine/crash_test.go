@@ -65,6 +65,15 @@ func TestCrash_AdviceByPhase(t *testing.T) {
 	}
 }
 
+// A KV cache that cannot hold one request is no matter of a flag's name.
+func TestCrash_SmallCache(t *testing.T) {
+	const log = "(EngineCore_DP0 pid=12) ERROR 01-01 00:00:10 [core.py:708] EngineCore failed to start.\n(EngineCore_DP0 pid=12) ERROR 01-01 00:00:10 [core.py:708] Traceback (most recent call last):\n" +
+		"(EngineCore_DP0 pid=12) ERROR 01-01 00:00:10 [core.py:708] ValueError: To serve at least one request with the models's max seq len (131072), (4.54 GiB KV cache is needed, which is larger than the available KV cache memory (1.71 GiB).\n"
+	if got := vl(t).CrashIn([]byte(log)); got == nil || got.Kind != "engine_start_failed" || !strings.Contains(got.Advice, "max-model-len") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Every kind that a log can show has advice with every engine.
 func TestCrash_EveryKindHasAdvice(t *testing.T) {
 	for _, kind := range []string{"cuda_oom", "cuda_graph_capture", "cuda_error", "nccl_error", "nccl_timeout", "watchdog", "port_in_use", "killed_sigkill",

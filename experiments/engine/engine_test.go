@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -123,6 +126,50 @@ func TestCanonical_ServersThatAreOneAreEqual(t *testing.T) {
 	}
 	if reflect.DeepEqual(e.Canonical(spec("4", "2", "8")), e.Canonical(spec("4", "2", "6"))) {
 		t.Error("with topk 2 the draft tokens count")
+	}
+}
+
+// One flag has several spellings, the server is one.
+func TestCanonical_SpellingsOfAFlag(t *testing.T) {
+	one := func(e Engine, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			f := flag(name, Value, "8")
+			if got := e.Canonical([]Flag{flag("a", Bare), f}); !reflect.DeepEqual(got[1], flag(names[0], Value, "8")) {
+				t.Errorf("%s: %s is %v", e.Name(), name, got)
+			}
+			if f.Name != name {
+				t.Errorf("%s was changed", name)
+			}
+		}
+	}
+	one(sg(t), "tp-size", "tp", "tensor-parallel-size")
+	one(sg(t), "model-path", "model")
+	one(sg(t), "mem-fraction-static")
+	one(vl(t), "tensor-parallel-size", "tp", "tensor_parallel_size")
+	one(vl(t), "max-num-seqs", "max_num_seqs")
+	one(vl(t), "speculative-config.num_speculative_tokens", "speculative_config.num_speculative_tokens", "speculative-config.num-speculative-tokens")
+	a, b := flag("tp", Value, "2"), flag("tp-size", Value, "4")
+	if reflect.DeepEqual(sg(t).Canonical([]Flag{a}), sg(t).Canonical([]Flag{b})) {
+		t.Error("values count")
+	}
+}
+
+// Whoever holds the port may answer without an end.
+func TestDo_AnswersAreBounded(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(`{"a":"`))
+		for chunk := bytes.Repeat([]byte("x"), 1<<20); ; {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	_, err := sg(t).EffectiveConfig(t.Context(), s.Client(), s.URL, nil)
+	var long *LongAnswerError
+	if !errors.As(err, &long) || long.Hint() == "" || !strings.Contains(err.Error(), s.URL) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -28,6 +28,22 @@ func absent(err error) bool {
 	return errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusMethodNotAllowed)
 }
 
+// maxAnswer bounds what is read of an answer: whoever holds the port may send
+// anything, without an end.
+const maxAnswer = 8 << 20
+
+// LongAnswerError says that an answer has no end within what is read of one.
+type LongAnswerError struct{ URL string }
+
+func (e *LongAnswerError) Error() string {
+	return fmt.Sprintf("%s answers more than %d MiB", e.URL, maxAnswer>>20)
+}
+
+// Hint says what to look at.
+func (e *LongAnswerError) Hint() string {
+	return "no engine says so much of itself: see who listens on that port"
+}
+
 // do sends req and decodes the JSON that comes back; numbers in an interface
 // stay text. A nil into takes any answer with status 200.
 func do(client *http.Client, req *http.Request, into any) error {
@@ -46,9 +62,13 @@ func do(client *http.Client, req *http.Request, into any) error {
 	if into == nil {
 		return nil
 	}
-	dec := json.NewDecoder(resp.Body)
+	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
+	dec := json.NewDecoder(body)
 	dec.UseNumber()
 	if err := dec.Decode(into); err != nil {
+		if body.N == 0 {
+			return &LongAnswerError{req.URL.String()}
+		}
 		return fmt.Errorf("%s: %w", req.URL, err)
 	}
 	return nil

@@ -54,9 +54,9 @@ var sglangAlias = map[string]string{
 	"speculative_draft_model": "speculative_draft_model_path",
 }
 
-// key is the name under which the server reports a flag.
+// sglangKey is the name under which the server reports a flag.
 func sglangKey(flag string) string {
-	name := strings.ReplaceAll(flag, "-", "_")
+	name := underscores(flag)
 	if key, ok := sglangAlias[name]; ok {
 		return key
 	}
@@ -112,11 +112,17 @@ func draftTokens(flags []Flag) (string, bool) {
 }
 
 // Canonical returns flags such that two servers which the engine makes equal
-// have equal ones: in the order of their names, with what it overrides itself.
+// have equal ones: by one name each, in the order of their names, with what it
+// overrides itself.
 func (sglang) Canonical(flags []Flag) []Flag {
 	out := slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return f.Kind == Omitted })
 	if draft, ok := draftTokens(flags); ok {
 		out, _ = Overlay(out, []Flag{{Name: "speculative-num-draft-tokens", Kind: Value, Values: []string{draft}}}) // no pattern, no error
+	}
+	for i, f := range out {
+		if key, ok := sglangAlias[underscores(f.Name)]; ok {
+			out[i].Name = hyphens(key)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b Flag) int { return strings.Compare(sglangKey(a.Name), sglangKey(b.Name)) })
 	return out

@@ -103,7 +103,11 @@ func (r *startLog) milestone(name string, seen *server.Observation) {
 // Ended implements server.Explainer.
 func (r *startLog) Ended() *server.Crash {
 	r.follower.Close()
-	return r.text.explain.crash(r.follower.Crash(), &r.usage)
+	c := r.follower.Crash()
+	if c == nil { // it has ended, so what is suspicious is likely why
+		c = r.follower.Suspect()
+	}
+	return r.text.explain.crash(c, &r.usage)
 }
 
 // Suspect implements server.Suspecter.

@@ -113,6 +113,7 @@ func withoutZeroTokens(flags []Flag) []Flag {
 func (vllm) Canonical(flags []Flag) []Flag {
 	out := slices.DeleteFunc(slices.Clone(withoutZeroTokens(flags)), func(f Flag) bool { return f.Kind == Omitted })
 	for i, f := range out {
+		out[i].Name = canonicalVLLM(f.Name)
 		var v any
 		if f.Kind == JSON && len(f.Values) == 1 && decode(f.Values[0], &v) == nil {
 			if text, err := plainJSON(v); err == nil { // keys sorted
@@ -122,6 +123,17 @@ func (vllm) Canonical(flags []Flag) []Flag {
 	}
 	slices.SortStableFunc(out, func(a, b Flag) int { return strings.Compare(vllmKey(a.Name), vllmKey(b.Name)) })
 	return out
+}
+
+// canonicalVLLM is the one spelling of a flag's name: the server takes hyphens and
+// underscores alike, and a dot before a key of a map.
+func canonicalVLLM(flag string) string {
+	name, key, dotted := strings.Cut(flag, ".")
+	name = hyphens(vllmKey(name))
+	if dotted {
+		name += "." + underscores(key)
+	}
+	return name
 }
 
 // LogEvery implements Periodic.
@@ -159,6 +171,8 @@ var vllmAlias = map[string]string{
 }
 
 func underscores(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+func hyphens(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 // vllmKey is the name under which a flag is read back.
 func vllmKey(flag string) string {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"regexp"
@@ -13,12 +14,23 @@ import (
 	"strings"
 )
 
-// ReadFrom is the key of the effective configuration that says where vLLM's
-// values come from: server_info, log, or metrics, which are a part of it only.
-const ReadFrom = "read_from"
+// Keys of the effective configuration that are about it.
+const (
+	// ReadFrom says where vLLM's values come from: server_info, log, or metrics,
+	// which are a part of it only.
+	ReadFrom = "read_from"
+	// OnlyAsked lists the names whose values are those of the command line, since
+	// the engine itself did not say them: nothing is proved by them.
+	OnlyAsked = "only_asked"
+)
 
 // Partial says that an effective configuration has not all that was asked for.
 func Partial(effective map[string]string) bool { return effective[ReadFrom] == "metrics" }
+
+// onlyAsked says whether a value was never read back; of a map, one of its keys.
+func onlyAsked(effective map[string]string, name string) bool {
+	return slices.Contains(strings.Split(effective[OnlyAsked], ","), name)
+}
 
 // maxEffective is the length up to which a value is kept; longer ones are lists
 // of compiler settings that nobody compares by hand.
@@ -35,12 +47,14 @@ func (vllm) EffectiveConfig(ctx context.Context, client *http.Client, base strin
 		return nil, fmt.Errorf("read the effective configuration: %w", err)
 	}
 	out[ReadFrom] = "metrics"
+	var asked map[string]any // by its command line
 	if !found && log != nil {
 		text, err := log(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read the effective configuration from the log: %w", err)
 		}
-		if vllmStartArgs(text, out) {
+		var said bool
+		if asked, said = vllmStartArgs(text, out); said {
 			out[ReadFrom] = "log"
 		}
 	}
@@ -56,7 +70,16 @@ func (vllm) EffectiveConfig(ctx context.Context, client *http.Client, base strin
 	if version.Version != "" {
 		out["version"] = version.Version
 	}
-	return out, vllmCache(ctx, client, base, out)
+	if err := vllmCache(ctx, client, base, out); err != nil {
+		return out, err
+	}
+	var unsaid []string
+	keepAsked(out, asked, &unsaid)
+	if len(unsaid) > 0 {
+		slices.Sort(unsaid)
+		out[OnlyAsked] = strings.Join(unsaid, ",")
+	}
+	return out, nil
 }
 
 // vllmParts are the parts of the configuration in the order in which they name a
@@ -141,22 +164,20 @@ var (
 	vllmServer = regexp.MustCompile(`vLLM API server version v?(\S+)`)
 )
 
-// vllmStartArgs reads the lines that a start prints: what the engine runs with,
-// and below it what was given on the command line.
-func vllmStartArgs(log []byte, out map[string]string) bool {
-	var asked map[string]any
-	found := false
+// vllmStartArgs reads the lines that a start prints: what the engine runs with, of
+// which it says whether there was any, and what was given on the command line.
+func vllmStartArgs(log []byte, out map[string]string) (asked map[string]any, said bool) {
 	for line := range bytes.SplitSeq(log, []byte("\n")) {
 		switch {
 		case bytes.Contains(line, []byte("with config: ")):
 			if m := vllmRuns.FindSubmatch(line); m != nil {
 				keep(out, pyArguments(string(m[2])))
-				out["version"], found = string(m[1]), true
+				out["version"], said = string(m[1]), true
 			}
 		case bytes.Contains(line, []byte("non-default args: ")):
 			if m := vllmAsked.FindSubmatch(line); m != nil {
 				if given, ok := pyValue(string(m[1])).(map[string]any); ok {
-					asked, found = given, true
+					asked = given
 				}
 			}
 		case bytes.Contains(line, []byte("vLLM API server version")):
@@ -165,27 +186,32 @@ func vllmStartArgs(log []byte, out map[string]string) bool {
 			}
 		}
 	}
-	if given, ok := asked[vllmSpeculation].(map[string]any); ok {
-		mergeSpeculation(out, given)
-	}
-	keep(out, asked)
-	return found
+	return asked, said
 }
 
-// mergeSpeculation adds what was given to what the engine printed, which are a
-// few fields only. A server that runs without speculation stays so.
-func mergeSpeculation(out map[string]string, given map[string]any) {
-	var runs map[string]any
-	if text, ok := out[vllmSpeculation]; !ok || decode(text, &runs) != nil || runs == nil {
-		return
-	}
-	for key, v := range renamed(given) {
-		if _, there := runs[key]; !there {
-			runs[key] = v
+// keepAsked adds what was given on the command line where the engine itself says
+// nothing, and lists it in unsaid. A server that runs without speculation stays so.
+func keepAsked(out map[string]string, asked map[string]any, unsaid *[]string) {
+	if given, ok := asked[vllmSpeculation].(map[string]any); ok {
+		var runs map[string]any
+		if text, ok := out[vllmSpeculation]; ok && decode(text, &runs) == nil && runs != nil {
+			for key, v := range renamed(given) {
+				if _, there := runs[key]; !there {
+					runs[key] = v
+					*unsaid = append(*unsaid, vllmSpeculation+"."+key)
+				}
+			}
+			if text, err := plainJSON(runs); err == nil {
+				out[vllmSpeculation] = text
+			}
 		}
 	}
-	if text, err := plainJSON(runs); err == nil {
-		out[vllmSpeculation] = text
+	had := maps.Clone(out)
+	keep(out, asked)
+	for key := range out {
+		if _, there := had[key]; !there {
+			*unsaid = append(*unsaid, key)
+		}
 	}
 }
 
@@ -235,7 +261,7 @@ func (vllm) Model(ctx context.Context, client *http.Client, base string) (string
 }
 
 // Compare implements Engine. Of the speculative configuration only the keys that
-// were asked for count.
+// were asked for count; what the engine never said is left out.
 func (vllm) Compare(asked []Flag, effective map[string]string) []Mismatch {
 	var out []Mismatch
 	for _, f := range withoutZeroTokens(asked) {
@@ -254,7 +280,7 @@ func (vllm) Compare(asked []Flag, effective map[string]string) []Mismatch {
 			}
 			continue
 		}
-		if got, ok = effective[vllmKey(f.Name)]; !ok || sameVLLM(vllmKey(f.Name), f, got) {
+		if got, ok = effective[vllmKey(f.Name)]; !ok || onlyAsked(effective, vllmKey(f.Name)) || sameVLLM(vllmKey(f.Name), f, got) {
 			continue
 		}
 		out = append(out, Mismatch{Flag: f.Name, Asked: f.Text(), Effective: got, Rule: vllmRules[vllmKey(f.Name)]})
@@ -274,7 +300,7 @@ var vllmRules = map[string]string{
 // speculationMismatch compares the keys of a map, or one key.
 func speculationMismatch(f Flag, key string, effective map[string]string) []Mismatch {
 	text, ok := effective[vllmSpeculation]
-	if !ok {
+	if !ok || onlyAsked(effective, vllmSpeculation) {
 		return nil
 	}
 	var runs map[string]any
@@ -290,7 +316,7 @@ func speculationMismatch(f Flag, key string, effective map[string]string) []Mism
 	var out []Mismatch
 	for _, name := range sortedNames(wanted) {
 		has, reported := runs[vllmKey(name)]
-		if !reported {
+		if !reported || onlyAsked(effective, vllmSpeculation+"."+vllmKey(name)) {
 			continue
 		}
 		want, errWant := plainJSON(wanted[name])

@@ -176,7 +176,11 @@ func TestVLLM_ConfigOfTheLog(t *testing.T) {
 	if diff := vl(t).Compare(asked, got); len(diff) != 0 {
 		t.Errorf("mismatches: %v", diff)
 	}
-	asked[4].Values = []string{`{"method":"ngram","num_speculative_tokens":5,"prompt_lookup_max":4}`}
+	// What the engine itself does not print is what was asked for, and no proof.
+	if got[OnlyAsked] != "host,port,speculative_config.prompt_lookup_max,speculative_config.prompt_lookup_min" || !strings.Contains(got["speculative_config"], `"prompt_lookup_max":4`) {
+		t.Errorf("only asked: %q of %s", got[OnlyAsked], got["speculative_config"])
+	}
+	asked[4].Values = []string{`{"method":"ngram","num_speculative_tokens":5,"prompt_lookup_max":40}`}
 	asked[1].Values = []string{"2k"}
 	var names []string
 	for _, m := range vl(t).Compare(asked, got) {
@@ -275,6 +279,13 @@ func TestVLLM_PartialConfig(t *testing.T) {
 	s := fakeVLLM(t, map[string]string{"/version": `{"version":"0.32.0"}`, "/metrics": "vllm:cache_config_info{block_size=\"16\"} 1.0\n"})
 	got, err := vl(t).EffectiveConfig(t.Context(), s.Client(), s.URL, func(context.Context) ([]byte, error) { return []byte("INFO: nothing\n"), nil })
 	if err != nil || !Partial(got) || got["block_size"] != "16" {
+		t.Errorf("%v, %v", got, err)
+	}
+	// Its command line is what was asked for.
+	got, err = vl(t).EffectiveConfig(t.Context(), s.Client(), s.URL, func(context.Context) ([]byte, error) {
+		return []byte("INFO 11-29 21:51:36 [api_utils.py:286] non-default args: {'max_model_len': 1024, 'block_size': 32}\n"), nil
+	})
+	if err != nil || !Partial(got) || got[OnlyAsked] != "max_model_len" || got["max_model_len"] != "1024" || got["block_size"] != "16" {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -222,11 +222,11 @@ func TestCrash_Wrapped(t *testing.T) {
 		"progress bar":    "Capturing batches (bs=1 avail_mem=3.02 GB):  40%|####      | 2/5 [00:01<00:02]\r",
 		"colour":          "\x1b[1;31m",
 		"carriage return": "\r\x1b[K",
-		"long line":       strings.Repeat("x", 200_000) + "\r",
 	} {
 		t.Run(name, variant{log: within(prefix, crash), kind: "cuda_error", cause: "torch.AcceleratorError", phase: "running"}.check)
 	}
 	t.Run("cut at its beginning", variant{log: "tn/backends/flashinfer.py\", line 1081, in build\n    x()\n" + illegal + quit2, kind: "cuda_error", cause: "torch.AcceleratorError"}.check)
+	t.Run("long bar before", variant{log: strings.Repeat("=", 200_000) + "\r" + crash, kind: "cuda_error", cause: "torch.AcceleratorError", phase: "running"}.check)
 	t.Run("long line before", variant{log: "server_args=ServerArgs(" + strings.Repeat("x='CUDA error: y', ", 12_000) + ")\n" + failing(0, memory) + quit2, kind: "cuda_oom", cause: "torch.OutOfMemoryError"}.check)
 }
 

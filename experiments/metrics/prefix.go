@@ -66,15 +66,28 @@ func peel(l line) entry {
 	return e
 }
 
-// peelOne removes one prefix. The first byte decides what can match.
+// maxPrefix is how much of a line is looked at for a prefix: a line may have
+// megabytes.
+const maxPrefix = 512
+
+// peelOne removes one prefix.
 func (e *entry) peelOne() (string, bool) {
 	s := e.msg
 	if s == "" {
 		return s, false
 	}
-	switch c := s[0]; {
-	case c == '{':
+	if s[0] == '{' {
 		return e.dockerJSON(s)
+	}
+	head := s[:min(len(s), maxPrefix)]
+	rest, ok := e.peelHead(head)
+	return s[len(head)-len(rest):], ok
+}
+
+// peelHead removes one prefix: what it returns is the end of s. The first byte
+// decides what can match.
+func (e *entry) peelHead(s string) (string, bool) {
+	switch c := s[0]; {
 	case c == '[':
 		return e.peelBracketed(s)
 	case c == '(':

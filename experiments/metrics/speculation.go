@@ -31,6 +31,8 @@ func (l *SpecLine) drafts(steps int) float64 {
 		return l.Accepted / sum
 	case l.AcceptLen > 1 && l.Accepted > 0:
 		return l.Accepted / (l.AcceptLen - 1)
+	case l.Drafted == 0:
+		return 0
 	case steps > 0:
 		return l.Drafted / float64(steps)
 	}
@@ -43,6 +45,8 @@ type Speculated struct {
 	Accepted, Drafted float64 // tokens
 	Drafts            float64 // NaN unknown
 	Metrics           []record.Metric
+	// Notes say why a number is missing that the lines seem to hold.
+	Notes []string
 }
 
 // SummariseSpeculation sums the lines wholly inside a window: their means are
@@ -53,12 +57,16 @@ type Speculated struct {
 func SummariseSpeculation(lines []SpecLine, w Window, steps int) Speculated {
 	var s Speculated
 	var positions []float64
+	uncounted := 0
 	for i := range lines {
 		l := &lines[i]
 		if !w.holds(l.Offset, l.End) {
 			continue
 		}
 		n := l.drafts(steps)
+		if math.IsNaN(n) {
+			uncounted++
+		}
 		s.Lines++
 		s.Accepted, s.Drafted, s.Drafts = s.Accepted+l.Accepted, s.Drafted+l.Drafted, s.Drafts+n
 		for at, p := range l.Positions {
@@ -70,6 +78,9 @@ func SummariseSpeculation(lines []SpecLine, w Window, steps int) Speculated {
 	}
 	if s.Lines == 0 {
 		return s
+	}
+	if uncounted > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("the server's log gives no accept_len: in %d of %d intervals nothing was accepted, and how long a draft is, which would tell how many there were, is not known", uncounted, s.Lines))
 	}
 	s.Metrics = SpeculationMetrics(sourceServer, s.Lines, s.Drafts, s.Drafted, s.Accepted, positions)
 	return s

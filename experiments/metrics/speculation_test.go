@@ -65,6 +65,14 @@ func TestSummariseSpeculation_ShortDrafts(t *testing.T) {
 	if s = speculated(t, specLine("10:00:00", 0, 0, "nan", "nan, nan, nan"), metrics.Window{}, 3); !math.IsNaN(value(s.Metrics, "accept_len")) || s.Lines != 1 {
 		t.Errorf("no drafts: %+v", s)
 	}
+	// How many drafts nothing was accepted of is not to be guessed, but said.
+	nothing, some := specLine("10:00:00", 0, 60, "1.00", "0.000, 0.000, 0.000"), specLine("10:00:02", 3, 9, "2.00", "1.000, 0.000, 0.000")
+	if s = speculated(t, nothing+some, metrics.Window{}, 0); !math.IsNaN(value(s.Metrics, "accept_len")) || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "1 of 2 intervals") {
+		t.Errorf("unknown length: %+v", s)
+	}
+	if s = speculated(t, specLine("10:00:00", 0, 0, "nan", "nan, nan, nan")+some, metrics.Window{}, 0); !near(value(s.Metrics, "accept_len"), 2) || len(s.Notes) != 0 {
+		t.Errorf("unknown length, an interval without drafts: %+v", s)
+	}
 	if s = speculated(t, "nothing\n"+strings.Repeat("x", 100), metrics.Window{}, 3); s.Lines != 0 || len(s.Metrics) != 0 {
 		t.Errorf("no lines: %+v", s)
 	}
