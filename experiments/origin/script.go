@@ -297,7 +297,7 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 		name = path.Base(argv[0])
 	}
 	switch {
-	case !f.server && (len(argv) == 0 && why == "" || slices.Contains(helpers, name) || doubt != "" || r.piped):
+	case !f.server && (len(argv) == 0 && why == "" || name != "" && slices.Contains(helpers, name) || doubt != "" || r.piped):
 		return
 	case why == "" && doubt != "":
 		why = doubt
@@ -343,6 +343,9 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 	}
 	if len(left) > 0 {
 		f.command.Notes = append(f.command.Notes, fmt.Sprintf("left out: %s; specrun starts a server detached and keeps its log", strings.Join(left, " ")))
+	}
+	if r.found != nil && r.found.server {
+		r.note("line %d starts a server as well: the one of line %d is read", r.found.line, f.line)
 	}
 	r.found = &f
 }
