@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,14 +16,23 @@ import (
 // testSweepFindsTheBest measures without scale. That another program takes the
 // cores for a while must not show, hence the long behind_ms.
 func testSweepFindsTheBest(t *testing.T, bin string) {
-	u := newUser(t, bin)
 	patient := func(s *lab.Settings) { s.Behind = 1000 }
-	u.sweepAsTheModelSays(2, patient)
-	// Drafts that cost little and are believed: the more steps the better.
-	u.sweepAsTheModelSays(4, func(s *lab.Settings) {
-		patient(s)
-		s.DraftStep, s.VerifyToken, s.Acceptance = 0.4, 0.5, []float64{0.9, 0.85, 0.8, 0.8}
-	})
+	for _, c := range []struct {
+		best int
+		edit func(*lab.Settings)
+	}{
+		{2, patient},
+		// Drafts that cost little and are believed: the more steps the better.
+		{4, func(s *lab.Settings) {
+			patient(s)
+			s.DraftStep, s.VerifyToken, s.Acceptance = 0.4, 0.5, []float64{0.9, 0.85, 0.8, 0.8}
+		}},
+	} {
+		t.Run(fmt.Sprintf("steps=%d", c.best), func(t *testing.T) {
+			t.Parallel()
+			newUser(t, bin).sweepAsTheModelSays(c.best, c.edit)
+		})
+	}
 }
 
 // sweepAsTheModelSays sweeps steps=1..4, compares each cell with the model of
@@ -40,46 +48,39 @@ func (u *user) sweepAsTheModelSays(best int, edit func(*lab.Settings)) {
 			t.Fatalf("the settings make %d steps nearly as good as %d", steps, best)
 		}
 	}
-	u.removeStore("results.db")
-	u.does(0, "sweep", "steps=1..4", "--host", "lab", "--rounds", "1", "--store", "results.db")
-
-	cells := u.does(0, "show", "last", "--json", "--store", "results.db").lines(t, "cell")
-	if len(cells) != 5 {
-		t.Fatalf("%d cells, want 4 and the baseline", len(cells))
-	}
-	want := map[string]float64{} // TOTAL by steps, as sqlite3 shows them
-	for _, c := range cells {
-		steps, speculates := number(c["params"], "steps")
-		if c["baseline"] == speculates {
-			t.Errorf("the baseline has no steps, the others have: %v", c["params"])
+	var want map[string]float64 // TOTAL by steps, as sqlite3 shows them
+	measured(t, func(m *claims) {
+		u.removeStore("results.db")
+		u.does(0, "sweep", "steps=1..4", "--host", "lab", "--rounds", "1", "--store", "results.db")
+		want = map[string]float64{}
+		cells := u.does(0, "show", "last", "--json", "--store", "results.db").lines(t, "cell")
+		if len(cells) != 5 {
+			t.Fatalf("%d cells, want 4 and the baseline", len(cells))
 		}
-		if isBest := int(steps) == best; c["best"] != isBest {
-			t.Errorf("steps=%v: best is %v", steps, c["best"])
-		}
-		rate := u.median(c, "output_throughput")
-		t.Logf("steps=%v: TOTAL %.2f ms (model %.2f), %.1f tok/s (model %.1f)", steps, u.medianOr(c, "cycle_total"),
-			model.Cycle(int(steps), true, 0), rate, modelRate(int(steps)))
-		if !speculates {
-			near(t, "tok/s of the baseline", rate, modelRate(0))
-			if _, ok := c["metrics"].(map[string]any)["cycle_total"]; ok {
-				t.Error("the baseline has a cycle_total")
+		for _, c := range cells {
+			steps, speculates := number(c["params"], "steps")
+			if c["baseline"] == speculates {
+				t.Errorf("the baseline has no steps, the others have: %v", c["params"])
 			}
-			continue
+			if isBest := int(steps) == best; c["best"] != isBest {
+				m.errorf("steps=%v: best is %v", steps, c["best"])
+			}
+			rate := u.median(c, "output_throughput")
+			t.Logf("steps=%v: %.1f tok/s (model %.1f)", steps, rate, modelRate(int(steps)))
+			if !speculates {
+				m.within("tok/s of the baseline", rate, modelRate(0), 0.03)
+				if _, ok := c["metrics"].(map[string]any)["cycle_total"]; ok {
+					t.Error("the baseline has a cycle_total")
+				}
+				continue
+			}
+			total := u.median(c, "cycle_total")
+			m.within(fmt.Sprintf("TOTAL of steps=%v", steps), total, model.Cycle(int(steps), true, 0), 0.03)
+			want[fmt.Sprint(steps)] = total
 		}
-		total := u.median(c, "cycle_total")
-		near(t, fmt.Sprintf("TOTAL of steps=%v", steps), total, model.Cycle(int(steps), true, 0))
-		want[fmt.Sprint(steps)] = total
-	}
+	})
 	u.readWithSQLite3(want)
 	u.readLogs()
-}
-
-// near allows the 3 % that a measurement may be off the model.
-func near(t *testing.T, what string, got, want float64) {
-	t.Helper()
-	if math.Abs(got-want) > 0.03*want {
-		t.Errorf("%s is %.3f, the model says %.3f", what, got, want)
-	}
 }
 
 func number(object any, key string) (float64, bool) {

@@ -91,36 +91,38 @@ func testWrongCount(t *testing.T, bin string) {
 	var model lab.Settings
 	u.startLab(func(s *lab.Settings) { quick(s); model = *s })
 	accept := model.AcceptLength(2)
-	u.does(0, "run", "steps=2", "patches=story-v3", "--rounds", "1", "--host", "lab", "--store", "results.db")
-	with := u.newest()
-	within(t, "printed tok/s, scaled", metricOf(with, "claimed_throughput", "profiler")*model.Scale, 38.3, 0.03)
-	within(t, "printed accept length", metricOf(with, "claimed_accept_len", "profiler"), accept-1, 0.03)
-	within(t, "gap", metricOf(with, "gap_ratio", ""), accept/(accept-1), 0.05)
-	within(t, "of it counting", metricOf(with, "gap_acceptance", ""), accept/(accept-1), 0.05)
-	within(t, "of it the cycle", metricOf(with, "gap_cycle", ""), 1, 0.05)
-	within(t, "of it the rest", metricOf(with, "gap_rest", ""), 1, 0.05)
-	if outcome, why := checkOf(with, "profiler-against-benchmark"); outcome != "fail" || !strings.Contains(why, "does not count the bonus token") {
-		t.Errorf("the check says %s: %s", outcome, why)
-	}
-	labels := reasonsOf(with)
-	for _, want := range []string{"sync-probe", "disagree", "simulated"} {
-		if _, ok := labels[want]; !ok {
-			t.Errorf("the run is not labelled %s: %v", want, labels)
+	measured(t, func(c *claims) {
+		u.does(0, "run", "steps=2", "patches=story-v3", "--rounds", "1", "--host", "lab", "--store", "results.db")
+		with := u.newest()
+		c.within("printed tok/s, scaled", metricOf(with, "claimed_throughput", "profiler")*model.Scale, 38.3, 0.03)
+		c.within("printed accept length", metricOf(with, "claimed_accept_len", "profiler"), accept-1, 0.03)
+		c.within("gap", metricOf(with, "gap_ratio", ""), accept/(accept-1), 0.05)
+		c.within("of it counting", metricOf(with, "gap_acceptance", ""), accept/(accept-1), 0.05)
+		c.within("of it the cycle", metricOf(with, "gap_cycle", ""), 1, 0.05)
+		c.within("of it the rest", metricOf(with, "gap_rest", ""), 1, 0.05)
+		if outcome, why := checkOf(with, "profiler-against-benchmark"); outcome != "fail" || !strings.Contains(why, "does not count the bonus token") {
+			c.errorf("the check says %s: %s", outcome, why)
 		}
-	}
+		labels := reasonsOf(with)
+		for _, want := range []string{"sync-probe", "disagree", "simulated"} {
+			if _, ok := labels[want]; !ok {
+				t.Errorf("the run is not labelled %s: %v", want, labels)
+			}
+		}
 
-	u.does(0, "run", "steps=2", "patches=none", "--rounds", "1", "--host", "lab", "--store", "results.db")
-	without := u.newest()
-	a := u.does(0, "compare", with["id"].(string), without["id"].(string), "--json", "--store", "results.db")
-	gaps := a.lines(t, "gap")
-	if len(gaps) != 1 {
-		t.Fatalf("%d gaps in %s", len(gaps), a)
-	}
-	// Six synchronizes a cycle, of which the host's work no longer hides.
-	cost := 22.8 / 20.1
-	within(t, "gap to the run without", gaps[0]["ratio"].(float64), accept/(accept-1)*cost, 0.05)
-	within(t, "counting", gaps[0]["acceptance"].(float64), accept/(accept-1), 0.05)
-	within(t, "cost of the patch", gaps[0]["probe"].(float64), cost, 0.05)
+		u.does(0, "run", "steps=2", "patches=none", "--rounds", "1", "--host", "lab", "--store", "results.db")
+		without := u.newest()
+		a := u.does(0, "compare", with["id"].(string), without["id"].(string), "--json", "--store", "results.db")
+		gaps := a.lines(t, "gap")
+		if len(gaps) != 1 {
+			t.Fatalf("%d gaps in %s", len(gaps), a)
+		}
+		// Six synchronizes a cycle, of which the host's work no longer hides.
+		cost := 22.8 / 20.1
+		c.within("gap to the run without", gaps[0]["ratio"].(float64), accept/(accept-1)*cost, 0.05)
+		c.within("counting", gaps[0]["acceptance"].(float64), accept/(accept-1), 0.05)
+		c.within("cost of the patch", gaps[0]["probe"].(float64), cost, 0.05)
+	})
 }
 
 // innocents are more than twenty differences that explain nothing.
@@ -144,40 +146,43 @@ func testRegression(t *testing.T, bin string) {
 	after := u.write("after.yaml", strings.NewReplacer(
 		"NCCL_PROTO: LL,", "", "EAGLE3_PROFILE_EVERY: 25 }", "EAGLE3_PROFILE_EVERY: 25"+env+" }",
 		"    random-seed: 1\n", "    random-seed: 1\n"+flags).Replace(string(text)))
-	u.does(0, "sweep", "-f", before, "steps=2", "--rounds", "6", "--host", "lab", "--store", "results.db")
-	u.does(0, "tag", "fast", "last", "--store", "results.db")
-	u.does(0, "sweep", "-f", after, "steps=2", "--rounds", "6", "--host", "lab", "--store", "results.db")
+	measured(t, func(m *claims) {
+		u.removeStore("results.db")
+		u.does(0, "sweep", "-f", before, "steps=2", "--rounds", "6", "--host", "lab", "--store", "results.db")
+		u.does(0, "tag", "fast", "last", "--store", "results.db")
+		u.does(0, "sweep", "-f", after, "steps=2", "--rounds", "6", "--host", "lab", "--store", "results.db")
 
-	a := u.does(0, "compare", "fast", "last", "--json", "--store", "results.db")
-	found := map[string]bool{}
-	for _, c := range a.lines(t, "comparison") {
-		ratio, _ := number(c, "ratio")
-		switch {
-		case c["metric"] == "cycle_total":
-			within(t, "TOTAL", ratio, 30.0/20.1, 0.03)
-		case c["metric"] == "output_throughput" && c["baseline"] == true:
-			within(t, "tok/s of the baseline", ratio, 11.3/12.2, 0.03)
-		default:
-			continue
+		a := u.does(0, "compare", "fast", "last", "--json", "--store", "results.db")
+		found := map[string]bool{}
+		for _, c := range a.lines(t, "comparison") {
+			ratio, _ := number(c, "ratio")
+			switch {
+			case c["metric"] == "cycle_total":
+				m.within("TOTAL", ratio, 30.0/20.1, 0.03)
+			case c["metric"] == "output_throughput" && c["baseline"] == true:
+				m.within("tok/s of the baseline", ratio, 11.3/12.2, 0.03)
+			default:
+				continue
+			}
+			found[c["metric"].(string)] = c["separable"] == true
 		}
-		found[c["metric"].(string)] = c["separable"] == true
-	}
-	if !found["cycle_total"] || !found["output_throughput"] {
-		t.Errorf("not both are significant: %v in %s", found, a)
-	}
-	differences := a.lines(t, "difference")
-	if len(differences) < 21 {
-		t.Errorf("only %d differences", len(differences))
-	}
-	if len(differences) > 0 && differences[0]["key"] != "NCCL_PROTO" {
-		t.Errorf("the first cause is %v", differences[0])
-	}
-	people := u.does(0, "compare", "fast", "last", "--store", "results.db").stdout
-	for _, want := range []string{"+49", "NCCL_PROTO", "baseline"} {
-		if !strings.Contains(people, want) {
-			t.Errorf("compare does not say %q:\n%s", want, people)
+		if !found["cycle_total"] || !found["output_throughput"] {
+			m.errorf("not both are significant: %v in %s", found, a)
 		}
-	}
+		differences := a.lines(t, "difference")
+		if len(differences) < 21 {
+			t.Errorf("only %d differences", len(differences))
+		}
+		if len(differences) > 0 && differences[0]["key"] != "NCCL_PROTO" {
+			t.Errorf("the first cause is %v", differences[0])
+		}
+		people := u.does(0, "compare", "fast", "last", "--store", "results.db").stdout
+		for _, want := range []string{"+49", "NCCL_PROTO", "baseline"} {
+			if !strings.Contains(people, want) {
+				m.errorf("compare does not say %q:\n%s", want, people)
+			}
+		}
+	})
 	if shown := u.does(0, "diff", "fast", "last", "--store", "results.db").stdout; !strings.Contains(shown, "  1  env  NCCL_PROTO") {
 		t.Errorf("diff has another first cause:\n%s", shown)
 	}
@@ -187,9 +192,7 @@ func testRegression(t *testing.T, bin string) {
 
 // testDeceptions: each way in which a run can be other than it seems is noticed.
 func testDeceptions(t *testing.T, bin string) {
-	u := newUser(t, bin)
 	plain, three := 0, 3
-	u.startLab(fast)
 	for _, c := range []struct {
 		name  string
 		edit  func(*lab.Settings)
@@ -225,7 +228,8 @@ func testDeceptions(t *testing.T, bin string) {
 		}, []string{"sweep", "steps=2..3", "bench.requests=2"}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u.t = t
+			t.Parallel()
+			u := newUser(t, bin)
 			u.startLab(func(s *lab.Settings) { fast(s); c.edit(s) })
 			args := append(c.args, "--rounds", "1", "--host", "lab", "--store", "results.db")
 			u.does(0, args...)
@@ -250,22 +254,53 @@ func testDeceptions(t *testing.T, bin string) {
 // testContext: TOTAL rises by 20 % of verify per 1,000 tokens, and nothing is
 // taken for something else.
 func testContext(t *testing.T, bin string) {
-	u := newUser(t, bin)
 	three := 3
-	u.startLab(func(s *lab.Settings) {
-		quick(s)
-		s.Scale, s.ContextSlope = 0.1, 20
-		s.Stops = []lab.EarlyStop{{Steps: &three, Tokens: 200}}
-	})
 	long := []string{"bench.max_tokens=400", "--host", "lab", "--store", "results.db"}
-	a := u.does(0, append([]string{"sweep", "--aa", "steps=2", "bench.warmup=auto", "--rounds", "4"}, long...)...)
+	slope := func(u *user) {
+		u.startLab(func(s *lab.Settings) {
+			quick(s)
+			s.Scale, s.ContextSlope = 0.1, 20
+			s.Stops = []lab.EarlyStop{{Steps: &three, Tokens: 200}}
+		})
+	}
+	t.Run("A/A", func(t *testing.T) {
+		t.Parallel()
+		u := newUser(t, bin)
+		slope(u)
+		measured(t, func(m *claims) { u.sameArms(m, long) })
+	})
+	// At 3 steps a cell is slower than at 2, but its outputs end early, where
+	// TOTAL is low.
+	t.Run("shorter outputs", func(t *testing.T) {
+		t.Parallel()
+		u := newUser(t, bin)
+		slope(u)
+		measured(t, func(m *claims) {
+			u.does(0, append([]string{"sweep", "steps=2..3", "--rounds", "2"}, long...)...)
+			table := u.does(0, "show", "last", "--store", "results.db").stdout
+			if !strings.Contains(table, "compared over") {
+				m.errorf("the table does not say over what it compares:\n%s", table)
+			}
+			for _, c := range u.does(0, "show", "last", "--json", "--store", "results.db").lines(t, "cell") {
+				if steps, _ := number(c["params"], "steps"); steps == 3 && c["best"] == true {
+					m.errorf("the cell with short outputs is called best:\n%s", table)
+				}
+			}
+		})
+	})
+}
+
+// sameArms sweeps each cell against itself: no drift, and no difference that counts.
+func (u *user) sameArms(m *claims, args []string) {
+	t := u.t
+	a := u.does(0, append([]string{"sweep", "--aa", "steps=2", "bench.warmup=auto", "--rounds", "3"}, args...)...)
 	if warm := fmt.Sprint(u.newest()["provenance"]); !strings.Contains(warm, "settled") {
-		t.Errorf("nothing about the warm-up in %s", warm)
+		m.errorf("nothing about the warm-up in %s", warm)
 	}
 	// One test in twenty calls a difference where there is none; then it is small.
 	for _, moved := range regexp.MustCompile(`moved by ([+-][0-9.]+) %`).FindAllStringSubmatch(a.stdout, -1) {
 		if by, err := strconv.ParseFloat(moved[1], 64); err != nil || math.Abs(by) > 1 {
-			t.Errorf("the slope is taken for drift:\n%s", a)
+			m.errorf("the slope is taken for drift:\n%s", a)
 		}
 	}
 	arms := map[string]float64{}
@@ -277,20 +312,7 @@ func testContext(t *testing.T, bin string) {
 		params, _ := c["params"].(map[string]any)
 		arms[fmt.Sprint(params["arm"])] = u.median(c, "output_throughput")
 	}
-	if len(arms) != 2 || math.Abs(arms["a"]/arms["b"]-1) > 0.02 {
-		t.Errorf("the arms of the A/A sweep: %v", arms)
-	}
-
-	// At 3 steps a cell is slower than at 2, but its outputs end early, where
-	// TOTAL is low.
-	u.does(0, append([]string{"sweep", "steps=2..3", "--rounds", "2"}, long...)...)
-	table := u.does(0, "show", "last", "--store", "results.db").stdout
-	if !strings.Contains(table, "compared over") {
-		t.Errorf("the table does not say over what it compares:\n%s", table)
-	}
-	for _, c := range u.does(0, "show", "last", "--json", "--store", "results.db").lines(t, "cell") {
-		if steps, _ := number(c["params"], "steps"); steps == 3 && c["best"] == true {
-			t.Errorf("the cell with short outputs is called best:\n%s", table)
-		}
+	if !(len(arms) == 2 && math.Abs(arms["a"]/arms["b"]-1) <= 0.02) {
+		m.errorf("the arms of the A/A sweep: %v", arms)
 	}
 }
