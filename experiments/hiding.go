@@ -128,5 +128,17 @@ func (h *Hidden) Lines() int { return h.lines }
 // what is secret in it hidden as far as its names tell.
 func ShownText(host, text string) string { return newRedactor(host, nil).text(text) }
 
+// ShownTextOf is ShownText for who knows values of secrets: they are hidden wherever
+// they stand, whatever stands before them.
+func ShownTextOf(text string, secrets map[string]string) string {
+	r := newRedactor("", nil)
+	for _, value := range secrets {
+		if value != "" {
+			r.hide(value)
+		}
+	}
+	return r.text(text)
+}
+
 // ShownArgv is the command line of a process, likewise.
 func ShownArgv(host string, argv []string) []string { return newRedactor(host, nil).argv(argv) }

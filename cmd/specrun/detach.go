@@ -104,7 +104,10 @@ func (a *app) send(ctx context.Context, c *connection, results *store.Store, pla
 	if j.SweepID, err = begin(); err != nil {
 		return nil, err
 	}
-	j.Version, j.From, j.Store = version, experiments.Controller(), a.storeName(results)
+	j.Version, j.From = version, experiments.Controller()
+	if j.Store, err = results.ID(ctx, a.newID); err != nil {
+		return nil, err
+	}
 	was, err := detachedOn(ctx, results, j.SweepID)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -42,6 +41,11 @@ func newDetachedCommand(a *app) *cobra.Command {
 // runDetachedServe goes on with a sweep as resume does, with this machine as its
 // host. How it ended is left in the folder.
 func (a *app) runDetachedServe(ctx context.Context, dir string) error {
+	// It is asked to end by scripts, which may be cut off and then ask again: that must
+	// not cut off its undoing. Who wants that has SIGKILL.
+	a.patient.Store(true)
+	ending := "stopping: undoing what is in progress"
+	a.stopping.Store(&ending)
 	secrets, err := detach.Secrets(a.stdin)
 	if err != nil {
 		return err
@@ -61,7 +65,8 @@ func (a *app) runDetachedServe(ctx context.Context, dir string) error {
 		if ctx.Err() != nil && interrupted(err, end.Exit) {
 			end.Exit = exitInterrupted
 		}
-		end.Error, end.Hint = said(err)
+		end.Error, end.Hint = said(err, secrets)
+		err = &codedError{code: end.Exit, msg: end.Error, hint: end.Hint} // the log is a file, too
 	}
 	return errors.Join(err, server.End(end))
 }
@@ -94,29 +99,25 @@ func (a *app) serveJob(ctx context.Context, dir string, job detach.Job, lookup f
 	return experiments.Resume(ctx, deps, job.SweepID, experiments.ResumeOptions{RetryFailed: job.RetryFailed, EndOnly: job.EndOnly, Wait: job.Wait})
 }
 
-// said is what report would say of an error.
-func said(err error) (text, hint string) {
+// said is what report would say of an error, without the values of secrets.
+func said(err error, secrets map[string]string) (text, hint string) {
 	var texts []string
 	for _, e := range flatten(err) {
-		texts = append(texts, experiments.ShownText("", e.Error()))
+		texts = append(texts, experiments.ShownTextOf(e.Error(), secrets))
 		var h hinter
 		if hint == "" && errors.As(e, &h) {
-			hint = experiments.ShownText("", h.Hint())
+			hint = experiments.ShownTextOf(h.Hint(), secrets)
 		}
 	}
 	return strings.Join(texts, "\n"), hint
 }
 
-// runDetachedPack packs what a fetch asked for.
+// runDetachedPack prints what a fetch asked for, packed. It needs no room on the
+// disk.
 func (a *app) runDetachedPack(ctx context.Context, dir string) error {
 	results, err := store.Open(ctx, filepath.Join(dir, detach.ResultsFile), store.WithClock(a.now), store.MustExist())
 	if err != nil {
 		return err
 	}
-	path, err := detach.Pack(ctx, dir, results, a.stdin)
-	if err = errors.Join(err, results.Close()); err != nil {
-		return err
-	}
-	a.raw(fmt.Sprintf("file %s\n", path))
-	return nil
+	return errors.Join(detach.Pack(ctx, a.out, results, a.stdin), results.Close())
 }

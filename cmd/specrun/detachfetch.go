@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,42 +20,71 @@ import (
 	"specrun/experiments/store"
 )
 
+// fetched is what a fetch brought.
+type fetched struct {
+	store.Merged
+	lost []string // kept files that the host cannot read any more, in words
+}
+
 // fetchSweep brings what a host has of a sweep into the store here: kept files
 // first, so that none is listed that is not here.
-func fetchSweep(ctx context.Context, h detach.Host, results *store.Store, dir, id string) (m store.Merged, err error) {
+func fetchSweep(ctx context.Context, h detach.Host, results *store.Store, dir, id string) (got fetched, err error) {
 	private, err := os.MkdirTemp("", "specrun-fetch-")
 	if err != nil {
-		return m, err
+		return got, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
 	file := filepath.Join(private, detach.ResultsFile)
 	if err := detach.Fetch(ctx, h, dir, file); err != nil {
-		return m, err
+		return got, err
 	}
 	from, err := store.Open(ctx, file)
 	if err != nil {
-		return m, err
+		return got, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	missing, err := results.Missing(ctx, from, id)
 	if err != nil {
-		return m, err
+		return got, err
 	}
 	keep := func(sha string, r io.Reader) error { return results.Keep(ctx, sha, r) }
-	if err := detach.FetchFiles(ctx, h, dir, missing, keep); err != nil {
-		return m, err
+	lost, err := detach.FetchFiles(ctx, h, dir, missing, keep)
+	if err != nil {
+		return got, err
 	}
-	return results.Merge(ctx, from, id)
+	got.Merged, err = results.Merge(ctx, from, id, sortedKeys(lost)...)
+	for _, a := range got.Without {
+		got.lost = append(got.lost, fmt.Sprintf("%s of launch %s is lost on %s: %s", a.Name, a.LaunchID, h.Name(), lost[a.SHA256]))
+	}
+	return got, err
 }
 
 // fetchHost brings all sweeps here that went on on a host by themselves. Those
 // that have ended, and that began here, are removed there.
 func (a *app) fetchHost(ctx context.Context, c *connection, results *store.Store) (found []detach.Listed, err error) {
-	all, err := detach.List(ctx, c, c.entry.StateDir)
+	all, err := a.listDetached(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return a.fetchSome(ctx, c, results, all)
+}
+
+// listDetached lists the sweeps that went on on a host by themselves and that we may
+// look into. Of those of other users it says whose they are.
+func (a *app) listDetached(ctx context.Context, c *connection) (ours []detach.Listed, err error) {
+	all, err := detach.List(ctx, c, c.entry.StateDir)
+	if others := (*detach.OthersError)(nil); errors.As(err, &others) {
+		a.note("%v; %s", others, others.Hint())
+		return nil, nil
+	}
+	for _, l := range all {
+		if l.Owner != "" {
+			a.note("%s: sweep %s is %s's (%s): ask %s, who alone can follow, fetch and end it", c.Name(), l.SweepID, l.Owner, l.State, l.Owner)
+			continue
+		}
+		ours = append(ours, l)
+	}
+	return ours, err
 }
 
 func (a *app) fetchSome(ctx context.Context, c *connection, results *store.Store, some []detach.Listed) (found []detach.Listed, err error) {
@@ -82,9 +112,16 @@ func (a *app) fetchListed(ctx context.Context, c *connection, results *store.Sto
 		if now, held := detachedOn(ctx, results, l.SweepID); held == nil && ours != "" && now == "" {
 			return nil // a follower has brought it home meanwhile
 		}
+		if at, lookErr := detach.Look(ctx, c, l.Dir, math.MaxInt32); lookErr == nil && at.State == detach.Absent {
+			a.note("%s: sweep %s was fetched and removed meanwhile by the store that it was begun with", c.Name(), l.SweepID)
+			return nil
+		}
 		return err
 	}
-	a.note("%s: fetched sweep %s (%s)%s", c.Name(), l.SweepID, l.State, news(m))
+	a.note("%s: fetched sweep %s (%s)%s", c.Name(), l.SweepID, l.State, news(m.Merged))
+	for _, text := range m.lost {
+		a.note("%s", a.noteText("  note: ", text))
+	}
 	if l.State != detach.Ended {
 		if ours == "" && !m.Stale { // else it went on here, and what is there is left over
 			return results.Claim(ctx, l.SweepID, claimOf(c.entry.Name), store.Forever)
@@ -99,7 +136,10 @@ func (a *app) fetchListed(ctx context.Context, c *connection, results *store.Sto
 			return err
 		}
 	}
-	_, err = detach.Remove(ctx, c, l.Dir, a.storeName(results), false)
+	store, err := results.ID(ctx, a.newID)
+	if err == nil {
+		_, err = detach.Remove(ctx, c, l.Dir, store, false)
+	}
 	return err
 }
 
@@ -152,7 +192,7 @@ func (a *app) watchDetached(ctx context.Context, e configs.Host) (done bool, err
 		return false, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	all, err := detach.List(ctx, c, e.StateDir)
+	all, err := a.listDetached(ctx, c)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
@@ -211,14 +251,4 @@ func planOf(ctx context.Context, results *store.Store, id string) (*experiments.
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
 	return plan, nil
-}
-
-// storeName names a store for the hosts on which sweeps go on for it: only the store
-// that a sweep is for has it removed there.
-func (a *app) storeName(results *store.Store) string {
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = "unknown"
-	}
-	return strings.Join(strings.Fields(machine+":"+results.Path()), "_")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +42,7 @@ type follower struct {
 	fetched time.Time     // when results came last
 	took    time.Duration // how long that took
 	trouble string        // why they did not come, when that was said
+	lost    []string      // what was said to be lost
 }
 
 func (a *app) newFollower(results *store.Store, e configs.Host, plan *experiments.Plan, id, dir string) *follower {
@@ -68,7 +71,7 @@ func (f *follower) follow(ctx context.Context, c *connection) error {
 			return errors.Join(f.explain(ctx, err), c.Close())
 		}
 	}
-	st, err := detach.Follower{Dir: f.dir, Dial: f.dial, On: f.on, Lost: f.lost}.Follow(ctx, c)
+	st, err := detach.Follower{Dir: f.dir, Dial: f.dial, On: f.on, Lost: f.cut}.Follow(ctx, c)
 	if err != nil {
 		return f.explain(ctx, err)
 	}
@@ -79,7 +82,7 @@ func (f *follower) dial(ctx context.Context) (detach.Connection, error) {
 	return f.a.connect(ctx, f.entry)
 }
 
-func (f *follower) lost(err error) {
+func (f *follower) cut(err error) {
 	f.a.note("%s: connection lost, trying again; the sweep goes on (%v)", f.entry.Name, err)
 }
 
@@ -87,7 +90,7 @@ func (f *follower) lost(err error) {
 func (f *follower) on(ctx context.Context, h detach.Host, e detach.Event, now bool) error {
 	if e.Began != "" {
 		if f.seen.launch == 0 {
-			f.seen.begin, f.seen.estimate = time.UnixMicro(e.AtUs), time.Duration(f.plan.Estimate.Seconds)*time.Second
+			f.seen.begin, f.seen.estimate = f.a.now().Add(-e.Ago), time.Duration(f.plan.Estimate.Seconds)*time.Second
 		}
 		return nil
 	}
@@ -120,7 +123,13 @@ func (f *follower) tryFetch(ctx context.Context, h detach.Host) error {
 // fetch brings what the host has by now.
 func (f *follower) fetch(ctx context.Context, h detach.Host) error {
 	begin := f.a.now()
-	_, err := fetchSweep(ctx, h, f.results, f.dir, f.id)
+	got, err := fetchSweep(ctx, h, f.results, f.dir, f.id)
+	for _, text := range got.lost {
+		if !slices.Contains(f.lost, text) {
+			f.lost = append(f.lost, text)
+			f.a.note("%s", f.a.noteText("note: ", text))
+		}
+	}
 	f.fetched = f.a.now()
 	f.took = f.fetched.Sub(begin)
 	if err != nil && !f.gone(ctx, err) {
@@ -154,10 +163,12 @@ func (f *follower) conclude(ctx context.Context, st detach.Status) error {
 	a := f.a
 	switch st.State {
 	case detach.Dead, detach.Begun:
-		if c, err := a.connect(ctx, f.entry); err == nil { // what it had measured
-			if err := errors.Join(f.fetch(ctx, c), c.Close()); err != nil {
-				a.note("not all of sweep %s was fetched: %v", f.id, err)
-			}
+		c, err := a.connect(ctx, f.entry)
+		if err == nil {
+			err = errors.Join(f.fetch(ctx, c), c.Close()) // what it had measured
+		}
+		if err != nil {
+			a.note("what sweep %s measured last was not fetched: %v", f.id, err)
 		}
 		return &codedError{code: exitFailed, msg: fmt.Sprintf("the specrun of sweep %s on %s has ended without a word: it was killed, or the host went down", f.id, f.entry.Name),
 			hint: fmt.Sprintf("specrun resume %s goes on with it there, specrun resume %s --here from here; %s/specrun.log on %s has what it said", f.id, f.id, f.dir, f.entry.Name)}
@@ -168,10 +179,26 @@ func (f *follower) conclude(ctx context.Context, st detach.Status) error {
 	if err != nil {
 		return f.explain(ctx, err)
 	}
-	if err := errors.Join(f.bringHome(ctx, c), c.Close()); err != nil {
+	gone, err := f.bringHomeOrGone(ctx, c)
+	if err = errors.Join(err, c.Close()); err != nil {
 		return f.explain(ctx, unwrapOne(err))
 	}
+	if gone {
+		return f.concludeElsewhere(ctx)
+	}
 	return f.told(ctx, st.End)
+}
+
+// bringHomeOrGone is bringHome where the store that the sweep was begun with may be
+// quicker, and remove the folder.
+func (f *follower) bringHomeOrGone(ctx context.Context, h detach.Host) (gone bool, err error) {
+	if err = f.bringHome(ctx, h); err == nil || detach.HostLost(err) {
+		return false, err
+	}
+	if at, lookErr := detach.Look(ctx, h, f.dir, math.MaxInt32); lookErr == nil && at.State == detach.Absent {
+		return true, nil
+	}
+	return false, err
 }
 
 // bringHome fetches a sweep that has ended for the last time; then the folder on
@@ -193,16 +220,18 @@ func (f *follower) bringHome(ctx context.Context, h detach.Host) error {
 }
 
 // remove removes the folder on the host, and says when it stays there: it is another
-// store's, or this one's of a time when this machine or the store had another name.
+// store's.
 func (f *follower) remove(ctx context.Context, h detach.Host, dead bool) error {
-	is, err := detach.Remove(ctx, h, f.dir, f.origin(), dead)
+	store, err := f.results.ID(ctx, f.a.newID)
+	if err != nil {
+		return err
+	}
+	is, err := detach.Remove(ctx, h, f.dir, store, dead)
 	if err == nil && is != detach.Absent && is != detach.Running {
-		f.a.note("%s stays on %s: it was begun with another store, or before this one or this machine was renamed; what was measured in it is here", f.dir, f.entry.Name)
+		f.a.note("%s stays on %s: the sweep was begun with another store; what was measured in it is here", f.dir, f.entry.Name)
 	}
 	return err
 }
-
-func (f *follower) origin() string { return f.a.storeName(f.results) }
 
 // release gives up the claim of the host. Another follower may have done so.
 func (f *follower) release(ctx context.Context) error {

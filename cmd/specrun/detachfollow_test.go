@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"specrun/configs"
+	"specrun/experiments"
 	"specrun/experiments/detach"
 	"specrun/experiments/store"
 	"specrun/remote"
@@ -24,7 +26,7 @@ type fullHost struct {
 
 func (h fullHost) Name() string { return "gpu" }
 
-func (h fullHost) Run(context.Context, remote.Script) (remote.Result, error) {
+func (h fullHost) Stream(context.Context, remote.Script, io.Writer) (remote.Result, error) {
 	return remote.Result{}, h.err
 }
 
@@ -97,11 +99,15 @@ func TestFollower_SaysThatAFolderStays(t *testing.T) {
 	}
 	defer results.Close()
 	var said bytes.Buffer
-	a := &app{env: &env{now: time.Now, stderr: &said}, printer: &printer{err: &said}}
+	a := &app{env: &env{now: time.Now, stderr: &said, newID: randomID}, printer: &printer{err: &said}}
+	ours, err := results.ID(ctx, a.newID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		store string
 		stays bool
-	}{{"another:/r.db", true}, {a.storeName(results), false}} {
+	}{{"another", true}, {ours, false}} {
 		said.Reset()
 		f := &follower{a: a, results: results, entry: configs.Host{Name: "gpu"}, id: "k3v7", dir: filepath.Join(t.TempDir(), "k3v7")}
 		if err := os.Mkdir(f.dir, 0o700); err != nil {
@@ -116,5 +122,28 @@ func TestFollower_SaysThatAFolderStays(t *testing.T) {
 		if _, err := os.Stat(f.dir); (err == nil) != c.stays || strings.Contains(said.String(), f.dir+" stays on gpu") != c.stays {
 			t.Errorf("of %s: %v, said %q", c.store, err, said.String())
 		}
+	}
+}
+
+// A host that went down with its sweep: that its last results are not here is said.
+func TestFollower_DeadAndUnreachableIsSaid(t *testing.T) {
+	var said bytes.Buffer
+	a := &app{env: &env{now: time.Now, stderr: &said, home: t.TempDir(), getenv: func(string) string { return "" }}, printer: &printer{err: &said}}
+	f := &follower{a: a, entry: configs.Host{Name: "gpu", Address: "127.0.0.1", Port: 1, User: "nobody", IdentityFile: filepath.Join(t.TempDir(), "none")}, id: "k3v7", dir: "/d/k3v7"}
+	err := f.conclude(t.Context(), detach.Status{State: detach.Dead})
+	if err == nil || !strings.Contains(err.Error(), "was killed") || !strings.Contains(said.String(), "what sweep k3v7 measured last was not fetched: ") {
+		t.Errorf("%v; said %q", err, said.String())
+	}
+}
+
+// How long a sweep has gone on is told by the host's clock alone.
+func TestFollower_BeganByTheHostsClock(t *testing.T) {
+	now := time.Now()
+	a := &app{env: &env{now: func() time.Time { return now }}, printer: &printer{err: &bytes.Buffer{}}}
+	plan := &experiments.Plan{}
+	f := &follower{a: a, plan: plan, seen: a.newWatch(plan, false)}
+	e := detach.Event{AtUs: now.Add(time.Hour).UnixMicro(), Began: "it", Ago: time.Minute}
+	if err := f.on(t.Context(), nil, e, false); err != nil || !f.seen.begin.Equal(now.Add(-time.Minute)) {
+		t.Errorf("began %v, %v", f.seen.begin.Sub(now), err)
 	}
 }

@@ -34,6 +34,9 @@ func (a *app) openDetached(ctx context.Context, results *store.Store, id, host s
 		return nil, err
 	}
 	at, err := detach.Find(ctx, c, e.StateDir, id)
+	if err == nil && at.Owner != "" {
+		err = &detach.OthersError{Host: c.Name(), Dir: at.Dir, Owner: at.Owner}
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

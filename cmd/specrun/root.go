@@ -27,6 +27,7 @@ type app struct {
 	demo      *lab.Lab                                 // the practice host of "specrun demo", which runs in this process
 	hook      func(experiments.Boundary, record.Event) // tests end the process in it
 	stopping  atomic.Pointer[string]                   // what the first signal does; nil: it undoes
+	patient   atomic.Bool                              // signals after the first one change nothing
 }
 
 // globals are the flags that every command understands; they may stand before
@@ -77,7 +78,8 @@ func run(args []string, e *env) int {
 const sameSignal = time.Second
 
 // signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels,
-// so that commands undo and save; a later one ends the program at once.
+// so that commands undo and save; a later one ends the program at once, unless it
+// is patient.
 func (a *app) signals() (context.Context, func() os.Signal, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 2)
@@ -99,7 +101,7 @@ func (a *app) signals() (context.Context, func() os.Signal, func()) {
 					}
 					a.note("%s", text)
 					cancel()
-				case a.now().Sub(since) >= sameSignal:
+				case a.now().Sub(since) >= sameSignal && !a.patient.Load():
 					a.note("stopped at once; run \"specrun resume\" or \"specrun status\" to see what is left")
 					os.Exit(128 + int(sig.(syscall.Signal)))
 				}

@@ -121,7 +121,8 @@ func checkBinary(path, goos, goarch string) error {
 // EnsureWorker makes sure that the host has a worker of the build that find
 // names for its system, and returns its path there. A worker lies under the
 // hash of its bytes in stateDir/bin, so it is pushed once; a path appears only
-// when the file behind it is whole. stateDir "" is the host's default.
+// when the file behind it is whole. A push removes builds that were not used for
+// thirty days. stateDir "" is the host's default.
 func EnsureWorker(ctx context.Context, h Host, stateDir string, find Finder) (string, error) {
 	res, err := h.Run(ctx, script("worker", workerText, remote.Var{Name: "STATE", Value: stateDir}))
 	if err != nil {
@@ -199,9 +200,8 @@ type reply map[string][]string
 
 func parseAnswer(out []byte) reply {
 	a := reply{}
-	for line := range strings.Lines(string(out)) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		a[key] = append(a[key], value)
+	for _, l := range remote.Lines(out) {
+		a[l.Key] = append(a[l.Key], l.Value)
 	}
 	return a
 }

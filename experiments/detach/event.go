@@ -1,6 +1,8 @@
 package detach
 
 import (
+	"time"
+
 	"specrun/experiments"
 	"specrun/experiments/record"
 )
@@ -20,6 +22,10 @@ type Event struct {
 	Phase    experiments.Phase `json:"phase,omitempty"`
 	Message  string            `json:"message,omitempty"`
 	Result   *Result           `json:"result,omitempty"`
+
+	// Ago is how long before the look it was, by the host's own clock: the one here
+	// may differ by any time.
+	Ago time.Duration `json:"-"`
 
 	end int64 // the position behind it in the events
 }

@@ -8,15 +8,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 	"time"
 
 	"specrun/remote"
 )
 
-// packLimit is how long a host may take to copy and compress what it has.
-const packLimit = 10 * time.Minute
+// A transfer may take long over a slow line. One of which nothing comes any more
+// is given up earlier.
+const (
+	fetchLimit = time.Hour
+	idleLimit  = 2 * time.Minute
+)
 
 // Fetch copies the results of a sweep, as of one moment, into a new file here.
 func Fetch(ctx context.Context, h Host, dir, to string) error {
@@ -31,12 +34,14 @@ func Fetch(ctx context.Context, h Host, dir, to string) error {
 }
 
 // FetchFiles copies kept files by their hashes; keep is called for each and
-// compares it with its hash.
-func FetchFiles(ctx context.Context, h Host, dir string, hashes []string, keep func(sha string, r io.Reader) error) error {
+// compares it with its hash. Those that the host cannot read any more, since they
+// were removed or damaged there, are no error: lost says why, by hash.
+func FetchFiles(ctx context.Context, h Host, dir string, hashes []string, keep func(sha string, r io.Reader) error) (lost map[string]string, err error) {
 	if len(hashes) == 0 {
-		return nil
+		return nil, nil
 	}
-	return fetch(ctx, h, dir, hashes, func(r io.Reader) error {
+	lost = map[string]string{}
+	err = fetch(ctx, h, dir, hashes, func(r io.Reader) error {
 		files := tar.NewReader(r)
 		for {
 			head, err := files.Next()
@@ -46,35 +51,40 @@ func FetchFiles(ctx context.Context, h Host, dir string, hashes []string, keep f
 			if err != nil {
 				return err
 			}
+			if sha, is := strings.CutPrefix(head.Name, lostPrefix); is {
+				why, err := io.ReadAll(files)
+				if err != nil {
+					return err
+				}
+				lost[sha] = string(why)
+				continue
+			}
 			if err := keep(head.Name, files); err != nil {
 				return err
 			}
 		}
 	})
+	return lost, err
 }
 
-// fetch has the host pack a file, brings it here, and reads it. The file here is
-// whole and verified before its first byte is used.
+// fetch has the host pack what is wanted and reads it. It is packed on its way:
+// the disk there may be full. All of it is here before its first byte is used.
 func fetch(ctx context.Context, h Host, dir string, want []string, read func(io.Reader) error) (err error) {
-	s := script("fetch", fetchText, remote.Var{Name: "DIR", Value: dir}, remote.Var{Name: "WANT", Value: strings.Join(want, "\n")})
-	s.Timeout = packLimit
-	res, err := h.Run(ctx, s)
-	if err != nil {
-		return fmt.Errorf("fetch the results in %s: %w", dir, err)
-	}
-	packed := answer(res.Stdout)["file"]
-	if !path.IsAbs(packed) {
-		return fmt.Errorf("%s: fetch the results in %s: unexpected answer %q", h.Name(), dir, res.Stdout)
-	}
 	here, err := os.CreateTemp("", "specrun-fetch-*.gz")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, here.Close(), os.Remove(here.Name())) }()
-	_, _, err = h.Get(ctx, packed, here)
-	// What stays there when this fails goes with the folder, or with the next
-	// fetch an hour from now.
-	_, _ = h.Run(ctx, script("drop", dropText, remote.Var{Name: "FILE", Value: packed}))
+	s := script("fetch", fetchText, remote.Var{Name: "DIR", Value: dir}, remote.Var{Name: "WANT", Value: strings.Join(want, "\n")})
+	s.Timeout = fetchLimit
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	idle := time.AfterFunc(idleLimit, func() { stop(fmt.Errorf("nothing came for %v", idleLimit)) })
+	defer idle.Stop()
+	_, err = h.Stream(ctx, s, writerFunc(func(p []byte) (int, error) {
+		idle.Reset(idleLimit)
+		return here.Write(p)
+	}))
 	if err != nil {
 		return fmt.Errorf("fetch the results in %s: %w", dir, err)
 	}
@@ -85,8 +95,15 @@ func fetch(ctx context.Context, h Host, dir string, want []string, read func(io.
 	if err == nil {
 		err = read(zip)
 	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, zip) // its checksum stands at the end
+	}
 	if err != nil {
 		return fmt.Errorf("read what %s packed: %w", h.Name(), err)
 	}
 	return nil
 }
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

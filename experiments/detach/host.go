@@ -17,6 +17,8 @@ type Host interface {
 	Run(ctx context.Context, s remote.Script) (remote.Result, error)
 	// PutVerified writes a new file and compares the host's SHA-256 of it.
 	PutVerified(ctx context.Context, f remote.File) (sha string, err error)
+	// Stream is Run for output of any length, which goes to w as it comes.
+	Stream(ctx context.Context, s remote.Script, w io.Writer) (remote.Result, error)
 	// Get copies a file from the host, verified by SHA-256.
 	Get(ctx context.Context, path string, w io.Writer) (n int64, sha256 string, err error)
 }
@@ -38,8 +40,6 @@ var (
 	removeText string
 	//go:embed scripts/fetch.sh
 	fetchText string
-	//go:embed scripts/drop.sh
-	dropText string
 )
 
 func script(name, text string, vars ...remote.Var) remote.Script {
@@ -110,6 +110,19 @@ func (e *NoRoomError) Error() string {
 // Hint says what to do.
 func (e *NoRoomError) Hint() string {
 	return "free some space there, or set state_dir in hosts.yaml to a folder on another disk"
+}
+
+// OthersError says that the folder for sweeps that go on by themselves is another
+// user's.
+type OthersError struct{ Host, Dir, Owner string }
+
+func (e *OthersError) Error() string {
+	return fmt.Sprintf("%s: %s is %s's: sweeps that go on by themselves in that state folder are theirs", e.Host, e.Dir, e.Owner)
+}
+
+// Hint says what to do.
+func (e *OthersError) Hint() string {
+	return fmt.Sprintf("ask %s, who can follow and end them; set state_dir in hosts.yaml to a folder of your own for yours", e.Owner)
 }
 
 // RefusedError says that the host did not start the process of a sweep.

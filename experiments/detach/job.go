@@ -19,7 +19,6 @@ const (
 	nowFile      = "now.json"
 	endFile      = "end.json"
 	identityFile = "identity"
-	fetchFolder  = "fetch" // what was packed and not fetched yet
 )
 
 const jobSchema = 1

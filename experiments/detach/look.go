@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"specrun/remote"
 )
@@ -17,6 +18,7 @@ const lookChunk = 256 << 10
 // Status is one look at a sweep.
 type Status struct {
 	State  State
+	Clock  int64   // of the host when it was looked, in seconds UTC; 0: it has not said
 	Now    *Event  // what is going on; nil: it has not said
 	End    *End    // when it has ended
 	Events []Event // behind the position that was asked for
@@ -49,6 +51,9 @@ func parseLook(out []byte, from int64) (Status, error) {
 	if st.State, err = parseState(a["is"]); err != nil {
 		return st, err
 	}
+	if st.Clock, err = strconv.ParseInt(a["clock"], 10, 64); err != nil {
+		st.Clock = 0
+	}
 	if text, ok := a["now"]; ok {
 		st.Now = &Event{}
 		if err := json.Unmarshal([]byte(text), st.Now); err != nil {
@@ -77,6 +82,9 @@ func parseLook(out []byte, from int64) (Status, error) {
 		var e Event
 		if json.Unmarshal(line, &e) == nil { // else what a killed process left of one
 			e.end = st.At
+			if st.Clock > 0 {
+				e.Ago = max(0, time.Unix(st.Clock, 0).Sub(time.UnixMicro(e.AtUs)))
+			}
 			st.Events = append(st.Events, e)
 		}
 	}
@@ -87,28 +95,36 @@ type Listed struct {
 	SweepID string
 	Dir     string
 	State   State
+	Owner   string // the user whose it is, when we may not look into it
 }
 
-// List lists the sweeps that a host has, by id. It changes nothing.
+// List lists the sweeps that a host has, by id. It changes nothing. *OthersError
+// when only another user may look.
 func List(ctx context.Context, h Host, stateDir string) ([]Listed, error) {
 	res, err := h.Run(ctx, script("list", listText, remote.Var{Name: "STATE", Value: stateDir}))
 	if err != nil {
 		return nil, fmt.Errorf("list the sweeps: %w", err)
 	}
-	var all []Listed
+	return parseList(h.Name(), string(res.Stdout))
+}
+
+func parseList(host, out string) (all []Listed, err error) {
 	dir := ""
-	for line := range strings.Lines(string(res.Stdout)) {
+	for line := range strings.Lines(out) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch key {
 		case "dir":
 			dir = value
+		case "others":
+			return nil, &OthersError{Host: host, Dir: dir, Owner: value}
 		case "sweep":
 			id, text, _ := strings.Cut(value, " ")
+			text, owner, _ := strings.Cut(text, " ")
 			state, err := parseState(text)
 			if err != nil {
-				return nil, fmt.Errorf("%s: list the sweeps: %w", h.Name(), err)
+				return nil, fmt.Errorf("%s: list the sweeps: %w", host, err)
 			}
-			all = append(all, Listed{SweepID: id, Dir: dir + "/" + id, State: state})
+			all = append(all, Listed{SweepID: id, Dir: dir + "/" + id, State: state, Owner: owner})
 		}
 	}
 	return all, nil

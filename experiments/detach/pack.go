@@ -8,92 +8,51 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // Results is what a process packs from: package store has them.
 type Results interface {
-	// Snapshot writes a copy as of one moment to a path where nothing is.
-	Snapshot(ctx context.Context, path string) error
-	// Kept opens a kept file by its hash, and says how many bytes it has.
+	// Copy writes a copy as of one moment. It takes no room on the disk.
+	Copy(ctx context.Context, w io.Writer) error
+	// Kept opens a kept file by its hash, and says how many bytes it has. Reading
+	// to its end fails when the content is not what was kept.
 	Kept(ctx context.Context, sha string) (io.ReadCloser, int64, error)
 }
 
-// forgotten is when a packed file that nobody fetched is removed.
-const forgotten = time.Hour
+// lostPrefix stands before the hash of a file that cannot be read; why not is in
+// place of its content.
+const lostPrefix = "lost/"
 
 var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Pack makes a compressed file of the results of a folder, or of the kept files
-// whose hashes it reads from want, one a line, when there are any. It runs on the
-// host, also while the process of the sweep records. It returns the file's path.
-func Pack(ctx context.Context, dir string, r Results, want io.Reader) (path string, err error) {
+// Pack writes the results, compressed, or the kept files whose hashes it reads from
+// want, one a line, when there are any. It runs on the host, also while the process
+// of the sweep records, and writes nothing to the disk.
+func Pack(ctx context.Context, w io.Writer, r Results, want io.Reader) error {
 	var hashes []string
-	for lines := bufio.NewScanner(want); lines.Scan(); {
+	lines := bufio.NewScanner(want)
+	for lines.Scan() {
 		if sha := strings.TrimSpace(lines.Text()); hash.MatchString(sha) {
 			hashes = append(hashes, sha)
 		} else if sha != "" {
-			return "", fmt.Errorf("%q is no hash", sha)
+			return fmt.Errorf("%q is no hash", sha)
 		}
 	}
-	folder := filepath.Join(dir, fetchFolder)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", err
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read what is wanted: %w", err)
 	}
-	removeForgotten(folder)
-	out, err := os.CreateTemp(folder, "pack-*.gz")
+	zip, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
-		return "", err
-	}
-	defer func() {
-		err = errors.Join(err, out.Close())
-		if err != nil {
-			err = errors.Join(err, os.Remove(out.Name()))
-		}
-	}()
-	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
-	if err != nil {
-		return "", err
+		return err
 	}
 	if len(hashes) > 0 {
 		err = packFiles(ctx, zip, r, hashes)
 	} else {
-		err = packResults(ctx, zip, r, folder)
+		err = r.Copy(ctx, zip)
 	}
-	return out.Name(), errors.Join(err, zip.Close())
-}
-
-// removeForgotten removes what nobody fetched. One that another fetch has just
-// removed is none.
-func removeForgotten(folder string) {
-	files, _ := filepath.Glob(filepath.Join(folder, "*"))
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > forgotten {
-			_ = os.RemoveAll(f) // what stays is tried again by the next fetch
-		}
-	}
-}
-
-func packResults(ctx context.Context, w io.Writer, r Results, folder string) (err error) {
-	private, err := os.MkdirTemp(folder, "copy-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
-	path := filepath.Join(private, ResultsFile)
-	if err := r.Snapshot(ctx, path); err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return errors.Join(err, f.Close())
+	return errors.Join(err, zip.Close())
 }
 
 func packFiles(ctx context.Context, w io.Writer, r Results, hashes []string) error {
@@ -106,8 +65,22 @@ func packFiles(ctx context.Context, w io.Writer, r Results, hashes []string) err
 	return t.Close()
 }
 
+// packFile reads a file to its end before it packs it: what has begun cannot be
+// taken back, and one that is damaged must not hold up the others.
 func packFile(ctx context.Context, t *tar.Writer, r Results, sha string) error {
-	f, size, err := r.Kept(ctx, sha)
+	size, err := readWhole(ctx, r, sha)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		why := err.Error()
+		if err := t.WriteHeader(&tar.Header{Name: lostPrefix + sha, Mode: 0o600, Size: int64(len(why)), Format: tar.FormatPAX}); err != nil {
+			return err
+		}
+		_, err := io.WriteString(t, why)
+		return err
+	}
+	f, _, err := r.Kept(ctx, sha)
 	if err != nil {
 		return err
 	}
@@ -117,4 +90,13 @@ func packFile(ctx context.Context, t *tar.Writer, r Results, sha string) error {
 	}
 	_, err = io.Copy(t, f)
 	return err
+}
+
+func readWhole(ctx context.Context, r Results, sha string) (size int64, err error) {
+	f, _, err := r.Kept(ctx, sha)
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(io.Discard, f)
+	return size, errors.Join(err, f.Close())
 }

@@ -64,11 +64,12 @@ func Serve(dir, controller string, now func() time.Time) (*Server, error) {
 	return s, nil
 }
 
+// begin shows the process to who looks. At each moment of it the folder says that
+// a process runs, or what it said before: the end of an earlier process goes when
+// this one is seen, since one that has neither an end nor life is taken for killed.
 func (s *Server) begin(controller string) error {
-	for _, stale := range []string{endFile, nowFile} {
-		if err := os.Remove(filepath.Join(s.dir, stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := remove(filepath.Join(s.dir, nowFile)); err != nil {
+		return err
 	}
 	var err error
 	if s.events, err = openEvents(filepath.Join(s.dir, eventsFile)); err != nil {
@@ -81,8 +82,31 @@ func (s *Server) begin(controller string) error {
 	if err != nil {
 		return err
 	}
-	// From now on the process is seen to run.
-	return replace(filepath.Join(s.dir, identityFile), []byte(me))
+	identity := filepath.Join(s.dir, identityFile)
+	if err := replace(identity, []byte(me)); err != nil {
+		return err
+	}
+	if err := s.share(identity); err != nil {
+		return err
+	}
+	return remove(filepath.Join(s.dir, endFile))
+}
+
+// share lets those who may enter the folder see who the process is, and nothing
+// else: the group that shares the state folder.
+func (s *Server) share(identity string) error {
+	info, err := os.Stat(s.dir)
+	if err != nil || info.Mode().Perm()&0o010 == 0 {
+		return err
+	}
+	return os.Chmod(identity, 0o640)
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // openEvents opens the events for appending. A process that was killed may have

@@ -20,8 +20,8 @@ import (
 // beginLimit is how long a process may take until it has its folder.
 const beginLimit = 15 * time.Second
 
-// room is what must be free on the host's disk beside what is sent: results,
-// logs and a copy of them on their way.
+// room is what must be free on the host's disk beside what is sent: results and
+// logs.
 const room = 64 << 20
 
 // Push brings specrun itself to the host, once by its hash, and returns its path
@@ -45,13 +45,16 @@ type Place struct {
 }
 
 // Prepare makes a place for a sweep. Nothing is to be seen of it until Start;
-// Discard gives it up.
+// Discard gives it up. *OthersError when only another user can make one.
 func Prepare(ctx context.Context, h Host, stateDir, sweepID string) (Place, error) {
 	res, err := h.Run(ctx, script("prepare", prepareText, remote.Var{Name: "STATE", Value: stateDir}, remote.Var{Name: "ID", Value: sweepID}))
 	if err != nil {
 		return Place{}, fmt.Errorf("make a place for the sweep: %w", err)
 	}
 	a := answer(res.Stdout)
+	if owner, ok := a["others"]; ok {
+		return Place{}, &OthersError{Host: h.Name(), Dir: a["dir"], Owner: owner}
+	}
 	p := Place{Dir: a["dir"], stage: a["stage"], Free: -1}
 	if p.State, err = parseState(a["is"]); err != nil || !path.IsAbs(p.Dir) || !path.IsAbs(p.stage) {
 		return Place{}, fmt.Errorf("%s: make a place for the sweep: unexpected answer %q", h.Name(), res.Stdout)

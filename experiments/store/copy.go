@@ -66,19 +66,31 @@ func (s *Store) Keep(ctx context.Context, sha string, r io.Reader) error {
 	return nil
 }
 
-// Snapshot writes a copy of the store, as of one moment, to a path where nothing
-// is, also while another process writes to the store.
-func (s *Store) Snapshot(ctx context.Context, path string) error {
-	if _, err := s.db.ExecContext(ctx, `VACUUM INTO $1`, path); err != nil {
-		// What there is of the copy is of no use, and the disk may be full.
-		return errors.Join(s.classify(fmt.Errorf("copy %s: %w", s.path, err)), removeIfThere(path))
+// Copy writes a copy of the store, as of one moment, also while another process
+// writes to the store. It takes no room on the disk, and as much memory as the
+// file has bytes.
+func (s *Store) Copy(ctx context.Context, w io.Writer) error {
+	whole, err := s.serialize(ctx)
+	if err == nil {
+		_, err = w.Write(whole)
+	}
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", s.path, err)
 	}
 	return nil
 }
 
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+func (s *Store) serialize(ctx context.Context) (whole []byte, err error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	err = conn.Raw(func(driver any) (err error) {
+		whole, err = driver.(interface{ Serialize() ([]byte, error) }).Serialize()
+		if err == nil && len(whole) == 0 {
+			err = errors.New("not enough memory for it")
+		}
+		return err
+	})
+	return whole, errors.Join(err, conn.Close())
 }

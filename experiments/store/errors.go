@@ -162,6 +162,7 @@ func (e *HashError) Error() string {
 // Result codes of SQLite that callers can act on (sqlite.org/rescode.html).
 const (
 	sqliteFull             = 13
+	sqliteShmSize          = 4874 // no room for what connections share
 	sqliteNotADB           = 26
 	sqliteConstraintPK     = 1555
 	sqliteConstraintUnique = 2067
@@ -186,7 +187,7 @@ func (s *Store) classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if code(err) == sqliteFull || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if c := code(err); c == sqliteFull || c == sqliteShmSize || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &DiskFullError{Path: s.path, Err: err}
 	}
 	return err

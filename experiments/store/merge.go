@@ -14,6 +14,8 @@ type Merged struct {
 	Runs   int  // that were new, or have another state now
 	Events int  // that were new
 	Stale  bool // the other store is behind this one: nothing was taken from it
+	// Without are kept files that were given up, and are not listed here.
+	Without []record.Artifact
 }
 
 // DivergedError says that two stores both went on with a sweep, so that neither
@@ -36,21 +38,36 @@ func (e *DivergedError) Hint() string {
 // in one transaction, so that doing it twice is doing it once, and a sweep that
 // goes on there may be merged again and again. Claims and tags stay each
 // store's own. Files of artifacts must be here before (Missing, Keep): a list
-// never names one that is not. A store whose journal is a part of this one's
+// never names one that is not. Those whose hashes are in without cannot be had any
+// more; they are left out, unless they are here. A store whose journal is a part of this one's
 // brings nothing. Errors: ErrNotFound when from has no such sweep, ErrExists
 // when the id is another sweep's here, *DivergedError.
-func (s *Store) Merge(ctx context.Context, from *Store, sweepID string) (Merged, error) {
+func (s *Store) Merge(ctx context.Context, from *Store, sweepID string, without ...string) (Merged, error) {
 	m := merge{to: s, from: from, sweepID: sweepID}
 	if err := m.read(ctx, true); err != nil {
 		return Merged{}, fmt.Errorf("merge sweep %s: %w", sweepID, err)
 	}
+	given := m.giveUp(without)
 	if missing := s.lacking(m.view.Artifact); len(missing) > 0 {
 		return Merged{}, fmt.Errorf("merge sweep %s: %d kept files are not here: %w", sweepID, len(missing), ErrNotFound)
 	}
 	if err := m.write(ctx); err != nil {
 		return Merged{}, fmt.Errorf("merge sweep %s: %w", sweepID, err)
 	}
+	m.done.Without = given
 	return m.done, nil
+}
+
+// giveUp leaves kept files out that cannot be had, but for those that are here.
+func (m *merge) giveUp(hashes []string) (given []record.Artifact) {
+	m.view.Artifact = slices.DeleteFunc(m.view.Artifact, func(a record.Artifact) bool {
+		lost := slices.Contains(hashes, a.SHA256) && len(m.to.lacking([]record.Artifact{a})) > 0
+		if lost {
+			given = append(given, a)
+		}
+		return lost
+	})
+	return given
 }
 
 // merge is one sweep on its way from a store to another.

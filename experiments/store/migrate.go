@@ -39,8 +39,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err == nil && have == known {
 			return nil
 		}
-		if err == nil && s.readOnly {
-			return fmt.Errorf("bring the schema from %d to %d: %w", have, known, &ReadOnlyError{Path: s.path})
+		if err == nil && s.refuse != nil {
+			return fmt.Errorf("bring the schema from %d to %d: %w", have, known, s.refuse)
 		}
 		if err == nil {
 			_, err = p.Up(ctx)

@@ -30,7 +30,7 @@ type Store struct {
 	mu     sync.Mutex
 	lost   *LostError // guarded by mu
 
-	readOnly bool
+	refuse error // why nothing can be written; nil: it can
 }
 
 // Option changes how a store is opened.
@@ -49,7 +49,8 @@ func WithClock(now func() time.Time) Option { return func(o *options) { o.now = 
 // MustExist makes Open fail with an error that is fs.ErrNotExist instead of
 // creating a file: for commands that only read. A file that cannot be written,
 // or is on a read-only mount, is opened for reading then; writing to it is
-// *ReadOnlyError.
+// *ReadOnlyError. So is one whose disk has no room for what SQLite keeps beside
+// it, and there writing is *DiskFullError.
 func MustExist() Option { return func(o *options) { o.mustExist = true } }
 
 // Open opens the results file at path, creating it and its folder when absent
@@ -71,9 +72,10 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	}
 	dir := filepath.Dir(abs)
 	name := dsn(abs, o.networkFS(dir))
-	readOnly := o.mustExist && !o.writable(abs)
+	var refuse error
 	switch {
-	case readOnly:
+	case o.mustExist && !o.writable(abs):
+		refuse = &ReadOnlyError{Path: abs}
 		name, err = readOnlyDSN(abs)
 	case o.mustExist:
 		_, err = os.Stat(abs)
@@ -83,11 +85,24 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, &OpenError{Path: abs, Err: err}
 	}
-	db, err := sql.Open("sqlite", name)
+	s, err := start(ctx, abs, name, o, refuse)
+	if full := (*DiskFullError)(nil); o.mustExist && errors.As(err, &full) {
+		name, dsnErr := readOnlyDSN(abs)
+		if dsnErr != nil {
+			return nil, errors.Join(err, dsnErr)
+		}
+		return start(ctx, abs, name, o, full)
+	}
+	return s, err
+}
+
+// start opens the file that is at abs as the DSN says.
+func start(ctx context.Context, abs, dsn string, o options, refuse error) (*Store, error) {
+	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, &OpenError{Path: abs, Err: err}
 	}
-	s := &Store{db: db, path: abs, now: o.now, readOnly: readOnly}
+	s := &Store{db: db, path: abs, now: o.now, refuse: refuse}
 	if err := s.migrate(ctx); err != nil {
 		closeErr := db.Close()
 		if se := (*SchemaError)(nil); errors.As(err, &se) {
@@ -99,7 +114,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 		s.anchor, err = db.Conn(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(&OpenError{Path: abs, Err: err}, db.Close())
+		return nil, errors.Join(&OpenError{Path: abs, Err: s.classify(err)}, db.Close())
 	}
 	return s, nil
 }
@@ -159,8 +174,8 @@ func (s *Store) Close() error {
 // write runs f in one transaction. Nothing of it remains when f fails. It fails
 // with *LostError when the file has lost its name, also just now.
 func (s *Store) write(ctx context.Context, f func(*sql.Tx) error) error {
-	if s.readOnly {
-		return &ReadOnlyError{Path: s.path}
+	if s.refuse != nil {
+		return s.refuse
 	}
 	if err := s.named(ctx); err != nil {
 		return err

@@ -22,6 +22,7 @@ main() {
 	fi
 	[ ! -e "$dir/stopped" ] || refuse "it was stopped"
 	[ -x "$worker" ] || refuse "$worker: no such file, or not executable"
+	touch -c "$worker" 2>/dev/null || : # builds that are not used any more are forgotten
 	printf '%s\n' "$JOB" >"$dir/job.$$.new" && mv -f "$dir/job.$$.new" "$dir/job.json" || refuse "$dir/job.json cannot be written"
 	tries=0
 	while :; do

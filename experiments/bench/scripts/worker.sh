@@ -6,8 +6,11 @@ main() {
 	expand "${STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/specrun}"
 	state=$expanded
 	printf 'system %s %s\n' "$(uname -s)" "$(uname -m)"
-	mkdir -p "$state/bin" || exit 1
-	bin=$(cd "$state/bin" && pwd -P) || exit 1
+	bin=$state/bin
+	# Nobody runs a program that another user may have put there.
+	if [ -e "$bin" ] && [ ! -O "$bin" ]; then bin=$state/bin-$(id -u); fi
+	mkdir -p "$bin" || exit 1
+	bin=$(cd "$bin" && pwd -P) || exit 1
 	printf 'bin %s\n' "$bin"
 	for f in "$bin"/*; do
 		if [ -f "$f" ] && [ -x "$f" ]; then printf 'has %s %s\n' "${f##*/}" "$(wc -c <"$f" | tr -d ' ')"; fi

@@ -1,5 +1,5 @@
-# Packs what a sweep has stored so far, for a transfer. In: DIR, WANT: hashes of
-# kept files, one a line, or nothing for the results. Out: "file PATH".
+# Prints what a sweep has stored so far, packed. In: DIR, WANT: hashes of kept
+# files, one a line, or nothing for the results.
 
 main() {
 	umask 077

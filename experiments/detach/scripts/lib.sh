@@ -14,6 +14,13 @@ process_alive() {
 	[ "$boot_id" = "$i_boot" ] && alive "$i_pid" "$i_ticks"
 }
 
+# owner PATH: prints the name of the user whose it is.
+owner() {
+	# shellcheck disable=SC2012,SC2046
+	set -- $(ls -ld "$1")
+	printf '%s' "$3"
+}
+
 # stands DIR: prints how its sweep stands.
 stands() {
 	if [ ! -d "$1" ]; then

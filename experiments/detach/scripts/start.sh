@@ -31,6 +31,7 @@ main() {
 	[ -f "$DIR/results.db" ] || refuse "$DIR has no results.db"
 	[ -x "$WORKER" ] || refuse "$WORKER: no such file, or not executable"
 	printf '%s\n' "$WORKER" >"$DIR/worker" || refuse "$DIR cannot be written"
+	touch -c "$WORKER" 2>/dev/null || : # builds that are not used any more are forgotten
 	read_identity "$DIR" || :
 	was="$i_boot $i_pid $i_ticks"
 	tries=0

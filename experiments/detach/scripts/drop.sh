@@ -1,3 +1,0 @@
-# Removes a file that was packed for a transfer. In: FILE.
-
-main() { rm -f "$FILE"; }
