@@ -10,6 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"specrun/internal/yamlplace"
 	"specrun/remote"
 )
 
@@ -88,15 +89,11 @@ func (d *decoder) fail(n *yaml.Node, field, msg, next string) {
 	d.errs = append(d.errs, &FileError{File: d.file, Line: n.Line, Column: n.Column, Field: field, Msg: msg, Next: next})
 }
 
-// syntax turns the parser's error, "yaml: line 3: ...", into one with a place.
+// syntax gives the parser's error its place.
 func (d *decoder) syntax(err error) error {
-	e := &FileError{File: d.file, Msg: strings.TrimPrefix(err.Error(), "yaml: "), Next: "the file is no valid YAML; tabs cannot indent"}
-	if rest, ok := strings.CutPrefix(e.Msg, "line "); ok {
-		if number, msg, ok := strings.Cut(rest, ": "); ok {
-			if line, err := strconv.Atoi(number); err == nil {
-				e.Line, e.Column, e.Msg = line, 1, msg
-			}
-		}
+	e := &FileError{File: d.file, Next: "the file is no valid YAML; tabs cannot indent"}
+	if e.Line, e.Msg = yamlplace.Of(err); e.Line > 0 {
+		e.Column = 1
 	}
 	return e
 }

@@ -8,10 +8,11 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"specrun/internal/yamlplace"
 )
 
 const manifestName = "patch.yaml"
@@ -277,16 +278,8 @@ func (l *loader) matching(n *yaml.Node, what string, re *regexp.Regexp, meaning 
 	return s
 }
 
-// yamlError gives a syntax error of the YAML library its place. The library
-// offers the line in its text only.
+// yamlError gives a syntax error of the YAML library its place.
 func yamlError(file string, err error) error {
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(msg, "line "); ok {
-		if num, what, ok := strings.Cut(rest, ": "); ok {
-			if line, err := strconv.Atoi(num); err == nil {
-				return &LoadError{File: file, Line: line, Column: 1, Msg: what}
-			}
-		}
-	}
-	return &LoadError{File: file, Line: 1, Column: 1, Msg: msg}
+	line, msg := yamlplace.Of(err)
+	return &LoadError{File: file, Line: max(line, 1), Column: 1, Msg: msg}
 }

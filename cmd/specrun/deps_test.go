@@ -18,14 +18,15 @@ import (
 var allowed = map[string][]string{
 	"cmd/specrun": {"*"},
 
-	"remote":            {},
-	"remote/loopback":   {"remote"},
-	"remote/remotetest": {"remote", "remote/loopback"},
-	"patches":           {"internal/edit"},
-	"patches/library":   {},
-	"patches/wheels":    {},
-	"configs":           {"remote", "internal/edit"},
-	"internal/edit":     {},
+	"remote":             {},
+	"remote/loopback":    {"remote"},
+	"remote/remotetest":  {"remote", "remote/loopback"},
+	"patches":            {"internal/edit", "internal/yamlplace"},
+	"patches/library":    {},
+	"patches/wheels":     {},
+	"configs":            {"remote", "internal/edit", "internal/yamlplace"},
+	"internal/edit":      {},
+	"internal/yamlplace": {},
 
 	"deploy":        {"patches", "remote"},
 	"deploy/server": {"remote"},
