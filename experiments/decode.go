@@ -41,16 +41,34 @@ func (d *decoder) document(src string) (*yaml.Node, error) {
 	case !errors.Is(err, io.EOF):
 		return nil, d.syntax(err)
 	}
-	return doc.Content[0], d.noNUL(doc.Content[0])
+	values := maxValues
+	return doc.Content[0], d.readable(doc.Content[0], nil, &values)
 }
 
-// noNUL refuses a byte that no argument, variable or path of a process can have.
-func (d *decoder) noNUL(n *yaml.Node) error {
+// maxValues bounds what aliases make of a file; a range may well be thousands.
+const maxValues = 1 << 20
+
+// readable refuses what could not be read to an end: aliases that contain
+// themselves, or grow without measure. It refuses a byte, too, that no argument,
+// variable or path of a process can have. In are the anchors around n.
+func (d *decoder) readable(n *yaml.Node, in []*yaml.Node, values *int) error {
+	if *values--; *values < 0 {
+		return d.fail(n, "", "write the values out", "aliases make more than %d values of the file", maxValues)
+	}
 	if strings.ContainsRune(n.Value, 0) {
 		return d.fail(n, "", "take the \\0 out", "%q holds a NUL byte, which nothing can be started with", n.Value)
 	}
+	if n.Kind == yaml.AliasNode && n.Alias != nil {
+		if slices.Contains(in, n.Alias) {
+			return d.fail(n, "", "write the values out", "the alias *%s stands within its own anchor", n.Value)
+		}
+		return d.readable(n.Alias, in, values)
+	}
+	if n.Anchor != "" {
+		in = append(in[:len(in):len(in)], n)
+	}
 	for _, c := range n.Content {
-		if err := d.noNUL(c); err != nil {
+		if err := d.readable(c, in, values); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package experiments
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func loadExample(t *testing.T) *Spec {
 }
 
 func TestLoadSpec_ReadsTheDesignsExample(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	if s.Name != "eagle3-steps" || s.Rounds != 3 || s.Repeats != 1 || s.Order != OrderInterleave || s.After != AfterRestore {
 		t.Errorf("top level: %+v", s)
@@ -49,6 +51,7 @@ func TestLoadSpec_ReadsTheDesignsExample(t *testing.T) {
 }
 
 func TestSpec_SurvivesJSON(t *testing.T) {
+	t.Parallel()
 	src := `version: 1
 name: "odd \" one"
 server:
@@ -94,7 +97,17 @@ after: keep
 	}
 }
 
+// aliasesOfAliases grow tenfold with each line.
+var aliasesOfAliases = func() string {
+	var b strings.Builder
+	for c := 'b'; c < 'n'; c++ {
+		fmt.Fprintf(&b, "    %c: &%c [%s*%c]\n", c, c, strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9), c-1)
+	}
+	return b.String()
+}()
+
 func TestLoadSpec_SaysWhereAndWhat(t *testing.T) {
+	t.Parallel()
 	const head = "version: 1\nname: n\n"
 	const server = "server: {engine: sglang}\n"
 	for name, c := range map[string]struct{ src, place, msg, hint string }{
@@ -132,6 +145,9 @@ func TestLoadSpec_SaysWhereAndWhat(t *testing.T) {
 		"flag with dashes":   {head + "server: {engine: sglang, flags: {--tp-size: 1}}\n", "s.yaml:3:34:", "no flag name", "without its dashes"},
 		"secret source":      {head + "server: {engine: sglang, env: {A: {from: vault}}}\n", "s.yaml:3:42: server.env.A.from:", "unknown word", ""},
 		"merge key":          {head + "server: &s {engine: sglang}\nbench:\n  <<: *s\n", "s.yaml:5:3:", "merge keys", ""},
+		"alias of itself":    {head + "server: {engine: sglang, flags: {a: &a [1, *a]}}\n", "s.yaml:3:44:", "within its own anchor", "write the values out"},
+		"alias around it":    {head + "server: &s\n  engine: sglang\n  env: {A: &b {x: *b}}\n", "s.yaml:5:19:", "the alias *b", ""},
+		"aliases of aliases": {head + "server:\n  engine: sglang\n  flags:\n    a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n" + aliasesOfAliases, "s.yaml:", "values of the file", ""},
 		"two documents":      {head + server + "---\nversion: 1\n", "s.yaml:4:1:", "second document", ""},
 		"gpus":               {head + "server: {engine: sglang, gpus: [3-1]}\n", "s.yaml:3:33: server.gpus[0]:", "3-1", "[0-3]"},
 	} {
