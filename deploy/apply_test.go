@@ -11,6 +11,7 @@ var shells = map[string][]string{
 }
 
 func TestDo_ApplyThenRollbackLeavesEverythingAsItWas(t *testing.T) {
+	t.Parallel()
 	for name, shell := range shells {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, shell...)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestDo_RemovingTheLowerPatchDerivesTheFileAnew(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	before := s.tree()
 	one, two := newPatch(t, "one", "1", "ONE = 1\n"), newPatch(t, "two", "1", "TWO = 2\n")
@@ -35,6 +36,7 @@ func TestDo_RemovingTheLowerPatchDerivesTheFileAnew(t *testing.T) {
 }
 
 func TestDo_DryRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	before := s.tree()
 	p := newPatch(t, "one", "1", "ONE = 1\n")
@@ -60,6 +62,7 @@ func TestDo_DryRunWritesNothing(t *testing.T) {
 }
 
 func TestApply_HardlinkedCacheKeepsItsContent(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	cache := filepath.Join(t.TempDir(), "cached.py")
 	if err := os.Link(s.v1, cache); err != nil {
@@ -75,6 +78,7 @@ func TestApply_HardlinkedCacheKeepsItsContent(t *testing.T) {
 }
 
 func TestApply_SymlinkStaysAndTheRealFileChanges(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	real := filepath.Join(filepath.Dir(s.root), "checkout", "worker.py")
 	if err := os.MkdirAll(filepath.Dir(real), 0o755); err != nil {
@@ -104,6 +108,7 @@ func TestApply_SymlinkStaysAndTheRealFileChanges(t *testing.T) {
 
 // Python takes a compiled copy as good when size and whole second agree.
 func TestApply_NoStaleBytecodeWithinOneSecond(t *testing.T) {
+	t.Parallel()
 	for _, prefix := range []bool{false, true} {
 		s := newSite(t)
 		if prefix {
@@ -132,6 +137,7 @@ func TestApply_NoStaleBytecodeWithinOneSecond(t *testing.T) {
 }
 
 func TestReadFacts_NoInterpreterNamesThoseOfRunningEngines(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	server := exec.Command(python(t), "-c", "import time; print('up', flush=True); time.sleep(1000)", "-m", "sglang.launch_server")
 	pipe, err := server.StdoutPipe()
@@ -155,7 +161,7 @@ func TestReadFacts_NoInterpreterNamesThoseOfRunningEngines(t *testing.T) {
 		}
 		found := false
 		for _, c := range missing.Candidates {
-			found = found || c.PID == fmt.Sprint(server.Process.Pid) && c.Python == python(t)
+			found = found || c.PID == fmt.Sprint(server.Process.Pid) && c.Python == python(t) && c.Engine == "sglang"
 		}
 		if !found || !strings.Contains(err.Error(), python(t)) {
 			t.Fatalf("%q: the running engine is not named: %v", py, err)
@@ -163,7 +169,25 @@ func TestReadFacts_NoInterpreterNamesThoseOfRunningEngines(t *testing.T) {
 	}
 }
 
+// Another engine's interpreter is no advice.
+func TestNoInterpreterError_HintsTheEngineThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	e := &NoInterpreterError{Host: "h", Engine: "vllm", Candidates: []Candidate{{"7", "/opt/sglang/bin/python3", "sglang"}, {"8", "/opt/vllm/bin/python3", "vllm"}}}
+	if h := e.Hint(); !strings.HasSuffix(h, "--python /opt/vllm/bin/python3") {
+		t.Error(h)
+	}
+	e.Candidates = e.Candidates[:1]
+	if h := e.Hint(); strings.Contains(h, "/opt/sglang") || !strings.Contains(h, "has vllm") {
+		t.Error(h)
+	}
+	e.Engine = ""
+	if h := e.Hint(); !strings.HasSuffix(h, "--python /opt/sglang/bin/python3") {
+		t.Error(h)
+	}
+}
+
 func TestDo_ModuleNotFoundSaysWhereItWasLookedFor(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	if err := os.RemoveAll(filepath.Join(s.root, "engine", "srt", "spec")); err != nil {
@@ -184,12 +208,14 @@ func TestDo_ModuleNotFoundSaysWhereItWasLookedFor(t *testing.T) {
 }
 
 func TestReadFacts_NoiseOfSiteHooksIsSkipped(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.write("sitecustomize.py", "print('welcome to this host')\nimport sys; sys.stdout.write('no newline')\n")
 	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
 }
 
 func TestApply_StatePathsBelowHomeAreExpanded(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.where.StateDir = "~/a/b"
 	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
@@ -200,6 +226,7 @@ func TestApply_StatePathsBelowHomeAreExpanded(t *testing.T) {
 }
 
 func TestRollback_NamesProcessesThatStillRunThePatch(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
 	ours := startServer(t, s.where.Python)
@@ -257,6 +284,7 @@ func virtualEnvironment(t *testing.T, base string) string {
 }
 
 func TestRollback_AMissingFileIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
 	away := filepath.Join(t.TempDir(), "away.py") // a file system that is not mounted now
@@ -278,6 +306,7 @@ func TestRollback_AMissingFileIsNotForgotten(t *testing.T) {
 }
 
 func TestRollback_ForeignPatchIsNamedNotPassedOver(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	before := s.read(s.v1)
@@ -301,6 +330,7 @@ func TestRollback_ForeignPatchIsNamedNotPassedOver(t *testing.T) {
 }
 
 func TestStatus_APipeInAFilesPlaceIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	s.mustDo(Change{Add: []*patches.Patch{p}})
@@ -319,6 +349,7 @@ func TestStatus_APipeInAFilesPlaceIsNotWaitedFor(t *testing.T) {
 }
 
 func TestApply_StateFolderWithBlanksAtItsEnd(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.where.StateDir = s.state + " \t"
 	before := s.read(s.v1)

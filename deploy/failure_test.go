@@ -14,6 +14,7 @@ import (
 )
 
 func TestApply_ContentThatDoesNotCompileChangesNothing(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	before := s.tree()
 	_, _, err := s.do(Change{Add: []*patches.Patch{newPatch(t, "bad", "1", "def f(:\n")}})
@@ -28,6 +29,7 @@ func TestApply_ContentThatDoesNotCompileChangesNothing(t *testing.T) {
 
 // The second mv fails: what the first one did must be undone.
 func TestApply_FailureHalfWayIsUndone(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	before := s.tree()
 	s.fakeTool("mv", `for last; do :; done
@@ -46,6 +48,7 @@ PATH=${PATH#*:}; mv "$@"`)
 // From the second file on no mv works any more: it can be neither finished nor
 // undone until the cause is gone.
 func TestApply_FailureThatCannotBeUndoneIsSaidAndFinishedLater(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	before := s.tree()
 	p := newPatch(t, "one", "1", "ONE = 1\n")
@@ -77,6 +80,7 @@ PATH=${PATH#*:}; mv "$@"`)
 }
 
 func TestRecover_ThirdContentIsLeftAloneWithoutForce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	s.cutAfter(p, firstMove)
@@ -99,6 +103,7 @@ func TestRecover_ThirdContentIsLeftAloneWithoutForce(t *testing.T) {
 }
 
 func TestDo_ManyAtOnceEndAsOneConsistentSet(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	before := s.tree()
 	var wg sync.WaitGroup
@@ -136,6 +141,7 @@ func TestDo_ManyAtOnceEndAsOneConsistentSet(t *testing.T) {
 }
 
 func TestLocks_AreListedAndGivenBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	ctx := context.Background()
 	s.plantLock(3, map[string]string{"pid": "1", "ticks": "1", "host": "another"})
@@ -167,6 +173,7 @@ func TestLocks_AreListedAndGivenBack(t *testing.T) {
 }
 
 func TestApply_ClaimOfALostStateFolder(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.write("engine/srt/spec/.specrun-claim", "bob\n/gone/state\nelsewhere\n")
 	_, _, err := s.do(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
@@ -177,6 +184,7 @@ func TestApply_ClaimOfALostStateFolder(t *testing.T) {
 }
 
 func TestRollback_OfFilesThatAreGoneClearsTheLedgerWhenForced(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	s.mustDo(Change{Add: []*patches.Patch{p}})
@@ -197,6 +205,7 @@ func TestRollback_OfFilesThatAreGoneClearsTheLedgerWhenForced(t *testing.T) {
 }
 
 func TestRollback_AfterTheWholeEnvironmentWasRemoved(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
 	if err := os.RemoveAll(s.root); err != nil {
@@ -212,6 +221,7 @@ func TestRollback_AfterTheWholeEnvironmentWasRemoved(t *testing.T) {
 }
 
 func TestDo_FullBlobStoreIsToldFromDrift(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.fakeTool("cp", "echo 'cp: Permission denied' >&2; exit 1")
 	_, _, err := s.do(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
@@ -222,6 +232,7 @@ func TestDo_FullBlobStoreIsToldFromDrift(t *testing.T) {
 }
 
 func TestStatus_CorruptLedgerIsNamed(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "one", "1", "ONE = 1\n")
 	s.mustDo(Change{Add: []*patches.Patch{p}})
@@ -242,6 +253,7 @@ func TestStatus_CorruptLedgerIsNamed(t *testing.T) {
 
 // Names that someone else gave to folders must not reach the scripts.
 func TestDo_StrangeStageFoldersAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	for _, name := range []string{".specrun-..", ".specrun-*", ".specrun-a b", ".specrun-$(touch x)"} {
 		if err := os.Mkdir(filepath.Join(s.folder, name), 0o700); err != nil {
@@ -259,6 +271,7 @@ func TestDo_StrangeStageFoldersAreLeftAlone(t *testing.T) {
 // A transaction that another command leaves open between the look and the
 // commit is recovered like one that was there before.
 func TestDo_RecoversWhatIsLeftOpenAfterTheFirstLook(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	one, two := newPatch(t, "one", "1", "ONE = 1\n"), newPatch(t, "two", "1", "TWO = 2\n")
 	slow := &tamper{Target: s.host, script: "new commit", change: func(script string) string {
@@ -280,6 +293,7 @@ func TestDo_RecoversWhatIsLeftOpenAfterTheFirstLook(t *testing.T) {
 // btrfs and others count no inodes: none of none are free, which is no reason
 // to look for room.
 func TestApply_NoInodesAtAllIsNotAFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, at := range map[string]struct {
 		inodes string // free and all
 		full   bool

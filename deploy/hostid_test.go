@@ -10,6 +10,7 @@ import (
 
 // Claims and locks name the host; the interpreter and the scripts write them.
 func TestReadFacts_HostIDIsThatOfTheScripts(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	f, err := ReadFacts(context.Background(), s.host, s.where, nil)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // In a shared state folder a member of its group can write what a dead script
 // seems to have staged. That must not name anything outside the folder.
 func TestApply_OrphansOfALockCannotNameOtherFolders(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	victim := filepath.Join(filepath.Dir(s.state), "victim")
 	staged := filepath.Join(s.state, "tx", "staged")
@@ -48,6 +49,7 @@ func TestLeftovers_OnlyFoldersThatMeanWhatTheySay(t *testing.T) {
 // What a transaction names becomes paths to replace and to remove, so one that
 // this version would not have made is left alone.
 func TestRecover_TransactionThatIsNotOneOfOursIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(tx *transaction, s *site){
 		"another id":         func(tx *transaction, s *site) { tx.ID = "../../victim" },
 		"no files":           func(tx *transaction, s *site) { tx.Files = nil },

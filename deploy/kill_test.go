@@ -258,6 +258,7 @@ func unused(lines []string, i int) bool {
 // (before it, the next command waits seconds for a lock without owner). The
 // whole matrix runs on a real sshd, see kill_integration_test.go.
 func TestKillMatrix_Sample(t *testing.T) {
+	t.Parallel()
 	site := func() *site { return newSite(t) }
 	locks := strings.Count(shell(commitScripts[:2]...), "\n")
 	for _, sc := range scenes()[:3] {

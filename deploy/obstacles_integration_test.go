@@ -54,6 +54,7 @@ func (s *site) wantUnchanged(want string) error {
 }
 
 func TestObstacles_AreNamedAndNothingChanges(t *testing.T) {
+	t.Parallel()
 	var full *DiskFullError
 	t.Run("state folder full", func(t *testing.T) {
 		s := newSite(t)
@@ -213,6 +214,7 @@ func (s *site) fill(t *testing.T) {
 
 // A host that offers no SFTP needs no second way.
 func TestApply_HostWithoutSFTP(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.host = remotetest.StartSSHD(t, remotetest.Options{NoSFTP: true, MaxSessions: 1}).Dial(t)
 	before := s.tree()
@@ -226,6 +228,7 @@ func TestApply_HostWithoutSFTP(t *testing.T) {
 // A connection that goes while the commit script runs leaves an answer to the
 // next command.
 func TestApply_ConnectionCutDuringCommit(t *testing.T) {
+	t.Parallel()
 	sshd := remotetest.StartSSHD(t, remotetest.Options{})
 	s := newSite(t)
 	before := s.tree()

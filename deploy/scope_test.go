@@ -24,6 +24,7 @@ func (s *site) another() *site {
 }
 
 func TestStatus_SaysWhichFilesTheInterpreterSees(t *testing.T) {
+	t.Parallel()
 	a := newSite(t)
 	b := a.another()
 	p := newPatch(t, "p", "1", "X = 1\n")
@@ -47,6 +48,7 @@ func TestStatus_SaysWhichFilesTheInterpreterSees(t *testing.T) {
 }
 
 func TestStatus_SaysWhatAPatchedFileWasBefore(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := newPatch(t, "p", "1", "X = 1\n")
 	s.write("engine/srt/spec/worker.py", v1Source+"# by hand\n")
@@ -71,6 +73,7 @@ func TestStatus_SaysWhatAPatchedFileWasBefore(t *testing.T) {
 // A sweep over PYTHONPATH has one interpreter and several engines: a set wanted
 // exactly is about the files that are imported, and no others.
 func TestDo_ExactLeavesWhatIsImportedFromElsewhereAlone(t *testing.T) {
+	t.Parallel()
 	a := newSite(t)
 	b := newSite(t)
 	b.state, b.where.StateDir, b.host = a.state, a.state, a.host

@@ -215,6 +215,7 @@ func race(t *testing.T, stops []string, order []int) {
 }
 
 func TestLock_ThreeTakersOfAStaleLockNeverBothHoldIt(t *testing.T) {
+	t.Parallel()
 	all := interleavings(3, 2)
 	for i, order := range all {
 		if i%6 == 0 {

@@ -45,6 +45,7 @@ func (s *site) records() map[string]string {
 // The files are all in place when the ledgers follow; when one of those cannot
 // be written, the ones before it must go back with the files.
 func TestApply_FailureAtTheLedgersUndoesThemToo(t *testing.T) {
+	t.Parallel()
 	one, two := newPatch(t, "one", "1", "ONE = 1\n"), newPatch(t, "two", "1", "TWO = 2\n")
 	for name, at := range map[string]struct {
 		before  Change

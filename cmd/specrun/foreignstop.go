@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,6 +87,7 @@ func (a *app) saveServer(ctx context.Context, c *connection, s experiments.Runni
 	if err != nil {
 		return "", err
 	}
+	p.Unit = "" // that of a launch of ours has another command line when it runs by itself
 	id := a.newID()
 	about := strings.Join(experiments.HideArgv(c.Name(), p.Argv), " ")
 	return id, server.SaveProcess(ctx, c, c.entry.StateDir, id, p, about)
@@ -104,7 +106,10 @@ func (a *app) stoppedProcess(c *connection, proof server.ProcessProof) error {
 		port = fmt.Sprintf(", port %d is free", proof.Port)
 	}
 	a.printf("%s: stopped process %d: nothing of it is left%s\n", c.Name(), proof.Identity.PID, port)
-	if proof.Saved != "" {
+	switch {
+	case proof.Service != "":
+		a.printf("%s: saved as %s; it was the service's, which starts it again: %s\n", c.Name(), proof.Saved, server.StartService(proof.Service))
+	case proof.Saved != "":
 		a.printf("%s: saved as %s; a sweep with after: restore starts it again, and so does\n  specrun server start --saved %s --host %s\n", c.Name(), proof.Saved, proof.Saved, c.Name())
 	}
 	if proof.Other == nil {
@@ -154,7 +159,7 @@ func (a *app) showProcess(ctx context.Context, c *connection, p server.Process) 
 	for i, m := range line.Members {
 		line.Members[i].Command = strings.Join(experiments.HideArgv(c.Name(), strings.Fields(m.Command)), " ")
 	}
-	if line.Port != 0 {
+	if line.Port != 0 && !p.OtherNetwork { // there, its port is another server's
 		if n, ok := experiments.RunningRequests(ctx, c, line.Port); ok {
 			line.Running = &n
 		}
@@ -173,7 +178,7 @@ func (l processLine) text(p server.Process) string {
 		fmt.Fprintf(&b, "  %-9s "+format+"\n", append([]any{name}, args...)...)
 	}
 	fmt.Fprintf(&b, "%s: process %d of user %s, running for %s\n", l.Host, l.PID, l.User, p.Age)
-	row("command", "%s", strings.Join(l.Command, " "))
+	row("command", "%s", brief(strings.Join(l.Command, " "), briefMain))
 	if l.Cwd != "" {
 		row("folder", "%s", l.Cwd)
 	}
@@ -190,8 +195,8 @@ func (l processLine) text(p server.Process) string {
 	}
 	if len(l.Members) > 0 {
 		row("with it", "%s", counted(len(l.Members), "process"))
-		for _, m := range l.Members {
-			fmt.Fprintf(&b, "            %d %s\n", m.PID, m.Command)
+		for _, line := range membersText(l.Members) {
+			fmt.Fprintf(&b, "            %s\n", line)
 		}
 	}
 	if l.Log != "" {
@@ -207,6 +212,51 @@ func (l processLine) text(p server.Process) string {
 		row("parent", "process %d, which is not stopped", p.Ancestors[0])
 	}
 	return b.String()
+}
+
+// Characters of a command line in text; JSON lines have all of it.
+const (
+	briefMain = 400 // of the process that is asked about
+	briefRow  = 120
+)
+
+// brief is a command line on one line, cut after n characters.
+func brief(command string, n int) string {
+	command = strings.Join(strings.Fields(command), " ")
+	if r := []rune(command); len(r) > n {
+		return strings.TrimRight(string(r[:n]), " ") + " ..."
+	}
+	return command
+}
+
+// pidsShown of processes with one command line are named.
+const pidsShown = 3
+
+// membersText has one line for each command line among processes, in their order.
+func membersText(all []server.Member) []string {
+	var order []string
+	pids := map[string][]string{}
+	for _, m := range all {
+		command := brief(m.Command, briefRow)
+		if pids[command] == nil {
+			order = append(order, command)
+		}
+		pids[command] = append(pids[command], strconv.Itoa(m.PID))
+	}
+	var lines []string
+	for _, command := range order {
+		who := pids[command]
+		if len(who) == 1 {
+			lines = append(lines, who[0]+" "+command)
+			continue
+		}
+		named := strings.Join(who[:min(len(who), pidsShown)], ", ")
+		if len(who) > pidsShown {
+			named += ", ..."
+		}
+		lines = append(lines, fmt.Sprintf("%d times %s (pids %s)", len(who), command, named))
+	}
+	return lines
 }
 
 func (l processLine) peers() string {

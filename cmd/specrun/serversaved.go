@@ -19,7 +19,9 @@ func newServerSavedCommand(a *app) *cobra.Command {
 		Long: `List the servers on a host that server stop --pid, or stop --save, stopped and that
 can be started again with "server start --saved ID": command line, folder and
 environment as they were. All of it is kept on the host, readable by this user
-alone; no environment is shown or stored here. A sweep with after: restore starts
+alone; no environment is shown or stored here, and of a long command line only the
+beginning (--json prints all of it). What a systemd service ran is started again by
+that service alone, with systemctl. A sweep with after: restore starts
 those that are stopped again when it has ended.` + exitStatus(exitOK, exitUsage, exitUnreachable),
 		Example: "  specrun server saved --host kimi-8gpu",
 		Args:    noArgs,
@@ -59,12 +61,13 @@ type savedLine struct {
 	Cwd     string     `json:"cwd"`
 	Port    int        `json:"port"`
 	Log     string     `json:"log,omitempty"`
+	Unit    string     `json:"unit,omitempty"` // "system NAME" or "user NAME": the service that starts it again
 	Stopped *time.Time `json:"stopped"`
 	Launch  string     `json:"launch,omitempty"` // that starts or started it again
 }
 
 func savedOf(host string, s server.Saved) savedLine {
-	l := savedLine{Host: host, ID: s.ID, State: "stopped", User: s.User, PID: s.PID, Command: experiments.HideArgv(host, s.Argv), Cwd: s.Cwd, Port: s.Port, Log: s.Log, Launch: s.Launch}
+	l := savedLine{Host: host, ID: s.ID, State: "stopped", User: s.User, PID: s.PID, Command: experiments.HideArgv(host, s.Argv), Cwd: s.Cwd, Port: s.Port, Log: s.Log, Unit: s.Unit, Launch: s.Launch}
 	switch {
 	case s.Restored != "":
 		l.State, l.Launch = "restored", s.Restored
@@ -97,11 +100,14 @@ func (a *app) runServerSaved(ctx context.Context) error {
 			if l.State == "restored" {
 				state += " by launch " + l.Launch
 			}
+			if l.Unit != "" {
+				state += ", service's"
+			}
 			stopped := "-"
 			if l.Stopped != nil {
 				stopped = l.Stopped.Local().Format("2006-01-02 15:04")
 			}
-			rows = append(rows, []string{c.Name(), l.ID, state, stopped, l.User, fmt.Sprint(l.Port), strings.Join(l.Command, " ")})
+			rows = append(rows, []string{c.Name(), l.ID, state, stopped, l.User, fmt.Sprint(l.Port), brief(strings.Join(l.Command, " "), briefRow)})
 		}
 		if len(rows) > 0 {
 			a.table([]string{"HOST", "ID", "STATE", "STOPPED", "USER", "PORT", "COMMAND"}, rows)

@@ -30,7 +30,8 @@ type ProcessProof struct {
 	Port       int      `json:"port"`             // 0 when it listened on none
 	Other      *Holder  `json:"other,omitempty"`  // who listens on it now; nil when it is free
 	GPUChecked bool     `json:"gpu_checked"`
-	Saved      string   `json:"saved,omitempty"` // id under which it is kept
+	Saved      string   `json:"saved,omitempty"`   // id under which it is kept
+	Service    string   `json:"service,omitempty"` // that ran it, as Saved.Unit
 }
 
 // StopProcess ends a server that specrun did not start, named by what Describe
@@ -66,7 +67,7 @@ func StopProcess(ctx context.Context, h Host, p Process, o ProcessStop) (Process
 	return parseProcessProof(h.Name(), p, res.Stdout)
 }
 
-// processVars name a process and what is kept of it.
+// processVars name a process, the service that it is in, and what is kept of it.
 func processVars(p Process, about string) []remote.Var {
 	return []remote.Var{
 		{Name: "PID", Value: strconv.Itoa(p.Identity.PID)},
@@ -75,6 +76,7 @@ func processVars(p Process, about string) []remote.Var {
 		{Name: "PORT", Value: strconv.Itoa(p.Port())},
 		{Name: "LOG", Value: p.Log},
 		{Name: "ABOUT", Value: about},
+		{Name: "UNIT", Value: p.Unit},
 	}
 }
 
@@ -89,68 +91,40 @@ func (p Process) Port() int {
 func parseProcessProof(host string, process Process, out []byte) (ProcessProof, error) {
 	pid := process.Identity.PID
 	p := ProcessProof{Identity: process.Identity}
-	left := SurvivorError{Host: host, PID: pid}
-	killed := map[int]bool{}
-	var state, me, detail string
-	var err error
+	seen := stopAnswer{left: SurvivorError{Host: host, PID: pid}}
+	var me, detail string
 	for _, f := range remote.Lines(out) {
+		var err error
 		switch f.Key {
-		case "state":
-			state = f.Value
 		case "me":
 			me = f.Value
 		case "detail":
 			detail = f.Value
 		case "saved":
 			p.Saved = f.Value
-		case "kill":
-			var n int
-			if n, err = strconv.Atoi(f.Value); err == nil && !killed[n] {
-				killed[n] = true
-				p.Killed = append(p.Killed, n)
-			}
-		case "left":
-			var s Survivor
-			s, err = parseSurvivor(f.Value)
-			left.Processes = append(left.Processes, s)
-		case "unmarked":
-			left.Unmarked = true
-		case "port":
-			p.Port, err = strconv.Atoi(f.Value)
-		case "listener":
-			var holder Holder
-			holder, err = parseHolder(p.Port, f.Value)
-			if p.Other == nil {
-				p.Other = &holder
-			}
-		case "gpu_checked":
-			p.GPUChecked = true
-		case "gpu":
-			var g GPUHolder
-			g, err = parseGPU(f.Value, false)
-			left.GPU = append(left.GPU, g)
+		case "service":
+			p.Service = f.Value
+		default:
+			err = seen.take(f)
 		}
 		if err != nil {
 			return p, fmt.Errorf("%s: stop process %d: %w", host, pid, err)
 		}
 	}
-	switch state {
+	p.Killed, p.Port, p.Other, p.GPUChecked = seen.killed, seen.port, seen.other, seen.gpuChecked
+	switch seen.state {
 	case "gone":
 		return p, &GoneError{Host: host, PID: pid}
 	case "denied":
 		return p, &DeniedError{Host: host, PID: pid, Owner: process.User, Me: me}
 	case "first", "above":
-		return p, &ProtectedError{Host: host, PID: pid, First: state == "first"}
+		return p, &ProtectedError{Host: host, PID: pid, First: seen.state == "first"}
 	case "unsaved":
 		return p, &UnsavedError{Host: host, PID: pid, Detail: detail}
 	case "done":
-	default:
-		return p, fmt.Errorf("%s: stop process %d: unexpected answer %q", host, pid, out)
+		return p, seen.survivors()
 	}
-	if len(left.Processes) > 0 || len(left.GPU) > 0 {
-		return p, &left
-	}
-	return p, nil
+	return p, fmt.Errorf("%s: stop process %d: unexpected answer %q", host, pid, out)
 }
 
 // DeniedError says that a process is not ours to signal.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"specrun/internal/tier"
 	"specrun/remote"
 )
 
@@ -76,7 +77,7 @@ func (b *bench) stopForeign(f foreign, id string) (ProcessProof, error) {
 }
 
 func TestStopProcess_EndsAllOfItAndKeepsHowItWasStarted(t *testing.T) {
-	for _, shell := range shells(t) {
+	for _, shell := range shells(t)[:tier.Size(1, 3)] {
 		t.Run(filepath.Base(filepath.Dir(shell)), func(t *testing.T) {
 			b := newBench(t)
 			b.h = localShell(t, t.TempDir(), []string{shell})
@@ -286,7 +287,7 @@ func TestClaimSaved_OneLaunchStartsItAgain(t *testing.T) {
 }
 
 func TestAttach_FollowsThatVeryServer(t *testing.T) {
-	for _, shell := range shells(t) {
+	for _, shell := range shells(t)[:tier.Size(1, 3)] {
 		t.Run(filepath.Base(filepath.Dir(shell)), func(t *testing.T) {
 			b := newBench(t)
 			b.h = localShell(t, t.TempDir(), []string{shell})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,7 @@ type Launch struct {
 	Commands *Commands
 	Shell    string        // POSIX shell for the launcher; "" is /bin/sh
 	gpuWait  time.Duration // for memory on its way back to the driver; 0 is the default
+	adopt    time.Duration // for the server that a start command has left behind to show; 0 is the default
 	// About is one line, kept in the launch's folder for whoever finds the server
 	// there later (see List); "" keeps none. No secrets.
 	About string
@@ -162,7 +164,7 @@ func (l Launch) serve() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(" " + strings.Join(slices.Concat(assignments, words), " ") + "; }\nCOMMAND=1") // the launcher expects that it may end
+		b.WriteString(" " + strings.Join(slices.Concat(assignments, words), " ") + "; }\nCOMMAND=" + centis(cmp.Or(l.adopt, adoptWait))) // the launcher expects that it may end
 		return b.String(), failed
 	}
 	home := HostPaths(l.Argv)

@@ -22,6 +22,9 @@ func (b *bench) program(name, text string) string {
 	return path
 }
 
+// briefly is how long one that leaves no server behind is waited for.
+const briefly = 50 * time.Millisecond
+
 func (b *bench) byCommand(name string, port int, c Commands, switches ...string) Launch {
 	l := b.launch(name, port, switches...)
 	l.Commands = &c
@@ -115,7 +118,9 @@ func TestCommand_ThatLeavesNothingOrFails(t *testing.T) {
 		"fails":   {"echo no node is free >&2; exit 7", 7, "no node is free"},
 	} {
 		port := freePort(t)
-		st := b.start(b.byCommand(name, port, Commands{Start: []string{b.program("start", c.text)}}))
+		l := b.byCommand(name, port, Commands{Start: []string{b.program("start", c.text)}})
+		l.adopt = briefly
+		st := b.start(l)
 		_, err := b.waitReady(st, port)
 		var exited *ExitedError
 		if !errors.As(err, &exited) || exited.Code != c.code || !strings.Contains(exited.Tail, c.tail) {
@@ -137,7 +142,9 @@ func TestCommand_PrintsThePidOfAStranger(t *testing.T) {
 	// The kernel tells the start of a process in hundredths of a second.
 	eventually(t, "it is older", func() bool { return time.Since(began) > 20*time.Millisecond })
 	port := freePort(t)
-	st := b.start(b.byCommand("l1", port, Commands{Start: []string{b.program("start", "echo "+itoa(stranger))}}))
+	l := b.byCommand("l1", port, Commands{Start: []string{b.program("start", "echo "+itoa(stranger))}})
+	l.adopt = briefly
+	st := b.start(l)
 	var exited *ExitedError
 	if _, err := b.waitReady(st, port); !errors.As(err, &exited) {
 		t.Errorf("ready: %v", err)
@@ -157,7 +164,7 @@ func TestCommand_Stop(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "told")
 	stop := b.program("stop", `echo "$SPECRUN_RUN_ID $SPECRUN_PID $SECRET" >`+told+`; kill -s KILL "$SPECRUN_PID"`)
 	l := b.byCommand("l1", port, Commands{Start: []string{ArgvWord}, Stop: []string{stop}}, "--ignore-term")
-	l.Env = map[string]string{"SECRET": "sesame"}
+	l.Env, l.HostEnv = map[string]string{"SECRET": "sesame"}, map[string]string{"HOST": "1"}
 	st := b.start(l)
 	if _, err := b.waitReady(st, port); err != nil {
 		t.Fatal(err)
@@ -169,24 +176,32 @@ func TestCommand_Stop(t *testing.T) {
 	if err != nil || len(proof.Killed) > 0 || proof.Signal != 9 || len(proof.Notes) > 0 {
 		t.Errorf("proof %+v, %v", proof, err)
 	}
+	if _, err := os.Stat(st.Dir + "/commands"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the host's environment is kept for ever: %v", err)
+	}
 	if got, err := os.ReadFile(told); err != nil || string(got) != l.ID+" "+itoa(st.Identity.PID)+" \n" {
 		t.Errorf("the stop command saw %q, %v", got, err)
 	}
+}
 
-	// One that does nothing, and one that fails, or never ends.
+// A stop command that does nothing, one that fails, and one that never ends.
+func TestCommand_StopThatDoesNotStop(t *testing.T) {
 	for name, text := range map[string]string{"lazy": ":", "fails": "exit 3", "hangs": "sleep 600"} {
-		port := freePort(t)
-		st := b.start(b.byCommand(name, port, Commands{Start: []string{ArgvWord}, Stop: []string{b.program("stop", text)}}, "--ignore-term"))
-		if _, err := b.waitReady(st, port); err != nil {
-			t.Fatal(err)
-		}
-		proof, err := b.stop(name, StopOptions{Grace: 200 * time.Millisecond})
-		if err != nil || len(proof.Killed) == 0 || living(st.Identity.PID) || (len(proof.Notes) > 0) != (name != "lazy") {
-			t.Errorf("%s: proof %+v, %v", name, proof, err)
-		}
-		if left := withRunID(t, b.id(name)); len(left) > 0 {
-			t.Errorf("%s: left %v", name, left)
-		}
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			port := freePort(t)
+			st := b.start(b.byCommand(name, port, Commands{Start: []string{ArgvWord}, Stop: []string{b.program("stop", text)}}, "--ignore-term"))
+			if _, err := b.waitReady(st, port); err != nil {
+				t.Fatal(err)
+			}
+			proof, err := b.stop(name, StopOptions{Grace: 200 * time.Millisecond})
+			if err != nil || len(proof.Killed) == 0 || living(st.Identity.PID) || (len(proof.Notes) > 0) != (name != "lazy") {
+				t.Errorf("proof %+v, %v", proof, err)
+			}
+			if left := withRunID(t, b.id(name)); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+		})
 	}
 }
 

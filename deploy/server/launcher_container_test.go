@@ -88,6 +88,47 @@ func (c contained) serve(name string) Launch {
 	return l
 }
 
+// The host's user may not see processes in a container, as with docker as root: the
+// container is asked whether the holder of a lease lives.
+func TestLease_HeldByALaunchThatOnlyItsContainerSees(t *testing.T) {
+	c := newContained(t, false)
+	p := c.describe(sleeper(t)).Identity // no mark of the launch on it: only the container's answer counts
+	l := c.launch("kept", 7)
+	t.Cleanup(func() { os.Remove(filepath.Join(c.state, "runs", l.ID, "container")) }) // its engine is the test's alone
+	names := []string{PortLease(l.Port), "gpu-0"}
+	must(t, AcquireLease(t.Context(), c.h, c.state, names, Owner{Launch: l.ID, Controller: "me"}, time.Minute))
+	for _, name := range names {
+		c.expire(name)
+	}
+	unseen := Identity{PID: p.PID, StartTicks: p.StartTicks + 1} // no process here is that one
+	must(t, NotePlace(t.Context(), c.h, c.state, l, c.place, l.Port, unseen))
+	alive := func() (n int) {
+		t.Helper()
+		leases, err := Leases(t.Context(), c.h, c.state)
+		must(t, err)
+		for _, lease := range leases {
+			if lease.Alive {
+				n++
+			}
+		}
+		return n
+	}
+	if n := alive(); n != 0 {
+		t.Errorf("%d leases are held by a stranger with the server's number", n)
+	}
+	kept := filepath.Join(c.state, "runs", l.ID, "inside")
+	text, err := os.ReadFile(kept)
+	must(t, err)
+	must(t, writeFile(kept, strings.Replace(string(text), strconv.FormatUint(unseen.StartTicks, 10), strconv.FormatUint(p.StartTicks, 10), 1)))
+	if n := alive(); n != len(names) {
+		t.Errorf("%d of %d leases are held while the server lives", n, len(names))
+	}
+	must(t, os.Remove(c.dir+"/podman")) // no answer
+	if n := alive(); n != 0 {
+		t.Errorf("%d leases are held after the end of the container", n)
+	}
+}
+
 // endKeeper kills the launcher that stays beside the server.
 func (c contained) endKeeper(launch string) {
 	c.t.Helper()

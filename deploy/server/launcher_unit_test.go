@@ -93,8 +93,8 @@ func TestUnit_StartReadyStop(t *testing.T) {
 			if got.Cwd != l.Cwd || got.PID != st.Identity.PID || st.Phase != Running {
 				t.Errorf("recorded %+v, state %+v", got, st)
 			}
-			if _, err := os.Stat(st.Dir + "/unit.env"); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the environment is left on disk: %v", err)
+			if file, err := os.Stat(u.dropins + "/zz-specrun." + l.ID + ".env"); err != nil || file.Mode().Perm() != 0o600 {
+				t.Errorf("the environment beside the drop-in: %v, %v", file, err)
 			}
 			if again, err := Start(t.Context(), u.h, l); err != nil || again != st.Identity {
 				t.Errorf("second start %+v, %v", again, err)
@@ -248,5 +248,67 @@ func TestUnit_StopAfterAStartThatWasCutOff(t *testing.T) {
 	}
 	if _, err := os.Stat(u.dropins + "/zz-specrun.conf"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever restarts a unit that was left running has the launch's server again, and
+// its stop finds that one.
+func TestUnit_RestartByHandIsTheLaunchStill(t *testing.T) {
+	u := newUnits(t)
+	l := u.unit("l1", freePort(t))
+	l.Env = map[string]string{"ONLY_HERE": "1"}
+	first := u.start(l).Identity.PID
+	systemctl := func(verb string) {
+		t.Helper()
+		if _, err := u.h.Run(t.Context(), remote.Script{Name: "systemctl", Text: "main() { systemctl --user " + verb + " sglang.service; }\n"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	systemctl("stop")
+	eventually(t, "the first one has ended", func() bool { return !living(first) && u.look("l1").Phase == Exited })
+	systemctl("start")
+	var again []int
+	eventually(t, "it runs again", func() bool { again = withRunID(t, l.ID); return len(again) == 1 })
+	env, err := os.ReadFile("/proc/" + itoa(again[0]) + "/environ")
+	if err != nil || !strings.Contains(string(env), "\x00ONLY_HERE=1\x00") {
+		t.Errorf("environment %q, %v", env, err)
+	}
+	if proof, err := u.stop("l1", StopOptions{}); err != nil || !proof.Terminated || living(again[0]) {
+		t.Errorf("proof %+v, %v", proof, err)
+	}
+	u.asFound()
+}
+
+// A service's server is started again by the service, not beside it.
+func TestSaved_OfAServiceIsNotStartedBesideIt(t *testing.T) {
+	u := newUnits(t)
+	must(t, os.MkdirAll(u.dir+"/sglang.service.state", 0o700))
+	save := func(name string, main int) Saved {
+		t.Helper()
+		must(t, writeFile(u.dir+"/sglang.service.state/MainPID", itoa(main)))
+		p := u.describe(sleeper(t))
+		p.Unit = "sglang.service"
+		if main == 0 {
+			must(t, writeFile(u.dir+"/sglang.service.state/MainPID", itoa(p.Identity.PID)))
+		}
+		if err := SaveProcess(t.Context(), u.h, u.state, u.id(name), p, ""); err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := ReadSaved(t.Context(), u.h, u.state, u.id(name))
+		must(t, err)
+		return s
+	}
+	if s := save("in", 1); s.Unit != "" { // somebody's, in a service's group
+		t.Errorf("saved %+v", s)
+	}
+	if got, err := ClaimSaved(t.Context(), u.h, u.state, u.id("in"), "one", ""); err != nil || got != "one" {
+		t.Errorf("claim = %q, %v", got, err)
+	}
+	if s := save("main", 0); s.Unit != "system sglang.service" {
+		t.Errorf("saved %+v", s)
+	}
+	var service *ServiceError
+	if _, err := ClaimSaved(t.Context(), u.h, u.state, u.id("main"), "one", ""); !errors.As(err, &service) || !strings.HasPrefix(service.Hint(), "systemctl start sglang.service on ") {
+		t.Errorf("claim: %v", err)
 	}
 }

@@ -4,110 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 )
-
-// Readiness is what an engine knows about its own start. One value serves one
-// launch; WaitReady calls it from one goroutine at a time, but Probe may run
-// while Observe is called.
-type Readiness interface {
-	// Observe takes the next bytes of the log, cut anywhere, and says what they
-	// added.
-	Observe(chunk []byte) Observation
-	// Probe makes the server really generate, and returns nil only when it did.
-	// It is called after Observe said Ready, again when it failed, and its
-	// context ends when the server does.
-	Probe(ctx context.Context, client *http.Client, baseURL string) error
-}
-
-// Explainer is a Readiness that, once the process has ended and all of its log
-// was observed, can say why: a line that proves nothing while the server lives
-// may be the cause when it is the last one.
-type Explainer interface {
-	Ended() *Crash
-}
-
-// Suspecter is a Readiness that can say, at any time, what in the log so far
-// would explain an end: lines that prove nothing while the server goes on. It is
-// asked when nothing goes on any more.
-type Suspecter interface {
-	Suspect() *Crash
-}
-
-// Unmarked is a Readiness that may know of no line that says that the server is
-// ready: then Probe alone decides, asked again and again from the start.
-type Unmarked interface {
-	Unmarked() bool
-}
-
-// Observation is what a piece of the log says.
-type Observation struct {
-	Ready      bool     // the marker that the engine prints when it is ready was there
-	Milestones []string // steps of the start that were there, in order
-	Crash      *Crash   // nil when nothing says that it cannot become ready
-}
-
-// ReadyOptions are the limits of a wait; zero fields are the defaults.
-type ReadyOptions struct {
-	Timeout time.Duration // for the whole start; 60 min
-	// Stall ends a start of which nothing was seen for so long, before it serves:
-	// no new byte in the log, no CPU time, nothing read or written, no change of
-	// the GPU memory held; 20 min.
-	Stall time.Duration
-	// Poll is the longest time between two looks at the log; 100 ms. A start that
-	// is young is looked at more often: a tenth of its age, 20 ms or more.
-	Poll time.Duration
-	// OnProgress, when not nil, is called for each milestone, and now and then while
-	// the log is silent, from WaitReady's goroutine.
-	OnProgress func(Progress)
-}
-
-// Progress is one milestone of a start, or a look at one whose log is silent.
-type Progress struct {
-	Milestone string        // the last one
-	Elapsed   time.Duration // since WaitReady was called
-	LogSize   int64         // bytes read so far
-	// Silent is for how long the log has said nothing, 0 at a milestone.
-	Silent time.Duration
-	// Doing is what the processes do meanwhile: "reads 1.2 GB/s, 8 cores busy";
-	// "nothing" when nothing is seen of them.
-	Doing string
-	// Note is something else worth a line; "" mostly.
-	Note string
-}
-
-// String is one line for people.
-func (p Progress) String() string {
-	switch {
-	case p.Note != "":
-		return p.Note
-	case p.Silent > 0:
-		text := "log silent for " + p.Silent.Round(time.Second).String() + ", " + p.Doing
-		if p.Milestone != "" {
-			text = p.Milestone + "; " + text
-		}
-		return text
-	}
-	return p.Milestone
-}
-
-// Ready is a server that has generated.
-type Ready struct {
-	BaseURL   string // as seen from the host: http://127.0.0.1:30000
-	Listener  Holder // our process that answers
-	LogOffset int64  // bytes of log read when it was ready
-	Elapsed   time.Duration
-	// Unmarked says that its log has no ready marker yet: a server that writes in
-	// blocks.
-	Unmarked bool
-	// LogFile is State.LogFile at that moment.
-	LogFile string
-}
 
 const (
 	// Between two looks at the process: a start that fails mostly fails early,
@@ -432,58 +330,6 @@ func (w *wait) whoHolds(ctx context.Context, port int) string {
 	return fmt.Sprintf(" (port %d is held by %s)", port, holder)
 }
 
-func (w *wait) startProbe(ctx context.Context) {
-	ctx, w.stop = context.WithCancel(ctx)
-	done := make(chan error, 1)
-	w.probe, w.probeBegan = done, time.Now()
-	client := Client(w.h)
-	go func() {
-		defer client.CloseIdleConnections()
-		done <- w.r.Probe(ctx, client, w.base)
-	}()
-}
-
-func (w *wait) endProbe(err error) {
-	w.stop()
-	w.probe = nil
-	w.probeErr = err
-	w.nextProbe = time.Now().Add(probeWait)
-	w.sayProbe()
-}
-
-// sayProbe tells what a probe failed with, when that is another thing than before:
-// a server whose process is up and that does not serve looks like one that loads.
-func (w *wait) sayProbe() {
-	if w.probeErr == nil {
-		return
-	}
-	text := strings.Join(strings.Fields(w.probeErr.Error()), " ")
-	if r := []rune(text); len(r) > probeText {
-		text = string(r[:probeText]) + "..."
-	}
-	if text == w.saidProbe || time.Since(w.saidAt) < probeSaid {
-		return
-	}
-	w.saidProbe, w.saidAt = text, time.Now()
-	w.note("it listens but does not serve yet: " + text)
-}
-
-// lastProbe is what the last probe failed with, or that there is no answer yet.
-func (w *wait) lastProbe() error {
-	if w.probe != nil && w.probeErr == nil {
-		return fmt.Errorf("the generation that it was asked for %v ago has no answer", time.Since(w.probeBegan).Round(100*time.Millisecond))
-	}
-	return w.probeErr
-}
-
-// stopProbe waits for a probe that still runs.
-func (w *wait) stopProbe() {
-	if w.probe != nil {
-		w.stop()
-		<-w.probe
-	}
-}
-
 // finish makes sure that the process did not end while it answered. The socket
 // that did was found to be ours right before, and stays so while it is open.
 func (w *wait) finish(ctx context.Context) (Ready, error) {
@@ -491,24 +337,4 @@ func (w *wait) finish(ctx context.Context) (Ready, error) {
 		return Ready{}, err
 	}
 	return Ready{BaseURL: w.base, Listener: w.listenerIs, LogOffset: w.offset, Elapsed: time.Since(w.begin), Unmarked: !w.marker, LogFile: w.logFile}, nil
-}
-
-// baseURL is where a listener on addr answers from its own host.
-func baseURL(addr string, port int) string {
-	ip, err := netip.ParseAddr(addr)
-	switch {
-	case err != nil || ip == netip.IPv4Unspecified() || ip == netip.IPv6Unspecified():
-		addr = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(addr, strconv.Itoa(port))
-}
-
-// Client returns an HTTP client whose connections begin on the host. It uses no
-// proxy and has no time limit of its own. Close its idle connections when done.
-func Client(h Host) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext:         h.DialContext,
-		MaxIdleConnsPerHost: 4,
-		DisableCompression:  true,
-	}}
 }

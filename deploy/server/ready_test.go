@@ -178,7 +178,8 @@ func TestProcAddr(t *testing.T) {
 }
 
 // fakeSMI puts an nvidia-smi in front of PATH that prints what two files hold:
-// apps, and b.cards, whose lines are "index, uuid, MiB".
+// apps, and b.cards, whose lines are "index, uuid, MiB"; -L prints the file "list"
+// beside it.
 func fakeSMI(t *testing.T, b *bench) (apps string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -187,7 +188,7 @@ func fakeSMI(t *testing.T, b *bench) (apps string) {
 	if err := os.WriteFile(b.cards, []byte("0, GPU-a, 3\n1, GPU-b, 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text := "#!/bin/sh\ncase $1 in\n*query-gpu*) cat " + b.cards + " ;;\n*) cat " + apps + " ;;\nesac\n"
+	text := "#!/bin/sh\ncase $1 in\n*query-gpu*) cat " + b.cards + " ;;\n-L) cat " + dir + "/list ;;\n*) cat " + apps + " ;;\nesac\n"
 	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +34,11 @@ type Saved struct {
 	// Stopped is when it was proved gone, by the host's clock; zero: it was only
 	// written down, or its stop was not proved.
 	Stopped time.Time
-	// Cards are the UUIDs of the host's GPUs by index, as ReadSaved found them.
+	// Unit is the systemd service whose server it was, "system NAME" or "user NAME";
+	// "" for none. That starts it again, and nothing else does.
+	Unit string
+	// Cards are the UUIDs of the host's GPUs by index, and by the UUIDs of their MIG
+	// parts, as ReadSaved found them.
 	Cards map[string]string
 	// Launch is the one that starts it again, Restored the one that served.
 	Launch, Restored string
@@ -41,6 +46,31 @@ type Saved struct {
 
 // Pending tells that it was stopped and does not serve again yet.
 func (s Saved) Pending() bool { return !s.Stopped.IsZero() && s.Restored == "" }
+
+// GPUs are the UUIDs of the cards that a value of CUDA_VISIBLE_DEVICES names, whole
+// ones also for parts of them; nil is all, also where a part's card is not known.
+func (s Saved) GPUs(visible string) []string {
+	var uuids []string
+	for name := range strings.SplitSeq(visible, ",") {
+		name = strings.TrimSpace(name)
+		// The older name of a part: MIG-GPU-UUID/INSTANCE/INSTANCE.
+		card, _, _ := strings.Cut(strings.TrimPrefix(name, "MIG-GPU-"), "/")
+		switch {
+		case name == "":
+			continue
+		case s.Cards[name] != "":
+			card = s.Cards[name]
+		case strings.HasPrefix(name, "MIG-GPU-"):
+			card = "GPU-" + card
+		case strings.HasPrefix(name, "MIG-"):
+			return nil
+		}
+		if !slices.Contains(uuids, card) {
+			uuids = append(uuids, card)
+		}
+	}
+	return uuids
+}
 
 // NotSavedError says that no server is kept under an id.
 type NotSavedError struct{ Host, ID string }
@@ -61,6 +91,31 @@ func (e *OwnerError) Error() string {
 // Hint says what the user can do.
 func (e *OwnerError) Hint() string {
 	return "ask " + e.Owner + " to start it again; specrun server saved forget " + e.ID + " gives it up"
+}
+
+// ServiceError says that a saved server was a systemd service's, which starts it
+// again.
+type ServiceError struct {
+	Host, ID string
+	Unit     string // as Saved.Unit
+}
+
+func (e *ServiceError) Error() string {
+	return fmt.Sprintf("%s: saved server %s was run by a service, and is not started beside it", e.Host, e.ID)
+}
+
+// Hint says what the user can do.
+func (e *ServiceError) Hint() string {
+	return StartService(e.Unit) + " on " + e.Host + " starts it again; specrun server saved forget " + e.ID + " gives it up"
+}
+
+// StartService is the command that starts a service, named as Saved.Unit is.
+func StartService(unit string) string {
+	scope, name, _ := strings.Cut(unit, " ")
+	if scope == "user" {
+		return "systemctl --user start " + name
+	}
+	return "systemctl start " + name
 }
 
 // SavedServers lists what is kept, in the order of ids.
@@ -123,7 +178,7 @@ func SavedStopped(ctx context.Context, h Host, stateDir, id string) error {
 // ClaimSaved makes launch the one that starts a saved server again, and returns
 // which one that is: one that was to do so before comes first, unless it is
 // instead, which is known to have ended. So that two who want it start one.
-// *OwnerError: it was another user's.
+// *OwnerError: it was another user's. *ServiceError: a service's.
 func ClaimSaved(ctx context.Context, h Host, stateDir, id, launch, instead string) (string, error) {
 	lines, err := savedRun(ctx, h, stateDir, "claim", id, remote.Var{Name: "LAUNCH", Value: launch}, remote.Var{Name: "INSTEAD", Value: instead})
 	if err != nil {
@@ -134,6 +189,8 @@ func ClaimSaved(ctx context.Context, h Host, stateDir, id, launch, instead strin
 		switch {
 		case l.Key == "launch" && l.Value != "":
 			return l.Value, nil
+		case l.Key == "unit":
+			return "", &ServiceError{Host: h.Name(), ID: id, Unit: l.Value}
 		case l.Key == "owner":
 			other = OwnerError{Host: h.Name(), ID: id, Owner: l.Value}
 		case l.Key == "me" && other.Owner != "":
@@ -163,12 +220,12 @@ func savedRun(ctx context.Context, h Host, stateDir, mode, id string, vars ...re
 		}
 	}
 	all := map[string]string{"STATE": stateDir, "MODE": mode, "ID": id, "LAUNCH": "", "INSTEAD": "",
-		"PID": "", "TICKS": "", "BOOT": "", "PORT": "", "LOG": "", "ABOUT": ""}
+		"PID": "", "TICKS": "", "BOOT": "", "PORT": "", "LOG": "", "ABOUT": "", "UNIT": ""}
 	for _, v := range vars {
 		all[v.Name] = v.Value
 	}
 	var given []remote.Var
-	for _, name := range []string{"STATE", "MODE", "ID", "LAUNCH", "INSTEAD", "PID", "TICKS", "BOOT", "PORT", "LOG", "ABOUT"} {
+	for _, name := range []string{"STATE", "MODE", "ID", "LAUNCH", "INSTEAD", "PID", "TICKS", "BOOT", "PORT", "LOG", "ABOUT", "UNIT"} {
 		given = append(given, remote.Var{Name: name, Value: all[name]})
 	}
 	res, err := h.Run(ctx, script("saved", savedText+savedListText, given...))
@@ -198,6 +255,8 @@ func parseSaved(host string, lines []remote.Line) (s Saved, environ map[string]s
 			s.Log = l.Value
 		case "about":
 			s.About = l.Value
+		case "unit":
+			s.Unit = l.Value
 		case "launch":
 			s.Launch = l.Value
 		case "restored":
@@ -212,7 +271,7 @@ func parseSaved(host string, lines []remote.Line) (s Saved, environ map[string]s
 		case "cwd":
 			raw, err = hex.DecodeString(l.Value)
 			s.Cwd = strings.TrimSuffix(string(raw), "\n")
-		case "card":
+		case "card", "slice":
 			if f := strings.Fields(l.Value); len(f) >= 2 {
 				if s.Cards == nil {
 					s.Cards = map[string]string{}

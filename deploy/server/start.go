@@ -74,8 +74,12 @@ func Start(ctx context.Context, h Host, l Launch) (Identity, error) {
 	return started(h.Name(), l, res.Stdout)
 }
 
-// gpuWait is how long a start waits for memory that no process holds any more.
-const gpuWait = 10 * time.Second
+const (
+	// gpuWait is how long a start waits for memory that no process holds any more.
+	gpuWait = 10 * time.Second
+	// adoptWait is how long a server has to show after its start command has ended.
+	adoptWait = 3 * time.Second
+)
 
 func started(host string, l Launch, out []byte) (Identity, error) {
 	var state, reason, detail, identity, unit string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"specrun/remote"
@@ -117,82 +116,33 @@ func centis(d time.Duration) string {
 
 func parseProof(host, launch string, out []byte) (Proof, error) {
 	p := Proof{Launch: launch, ExitCode: -1}
-	left := SurvivorError{Host: host, Launch: launch}
-	killed := make(map[int]bool)
-	var state, here string
-	var err error
+	seen := stopAnswer{left: SurvivorError{Host: host, Launch: launch}}
 	for _, f := range remote.Lines(out) {
+		var err error
 		switch f.Key {
-		case "state":
-			state = f.Value
-		case "here":
-			here = f.Value
 		case "identity":
 			p.Identity, err = parseIdentity(f.Value)
 		case "term":
 			p.Terminated = true
-		case "kill":
-			var pid int
-			if pid, err = strconv.Atoi(f.Value); err == nil && !killed[pid] {
-				killed[pid] = true
-				p.Killed = append(p.Killed, pid)
-			}
-		case "left":
-			var s Survivor
-			s, err = parseSurvivor(f.Value)
-			left.Processes = append(left.Processes, s)
 		case "status":
 			p.ExitCode, p.Signal, err = parseStatus(f.Value)
 		case "note":
 			p.Notes = append(p.Notes, f.Value)
-		case "unmarked":
-			left.Unmarked = true
-		case "unit":
-			left.Unit = f.Value
-		case "port":
-			p.Port, err = strconv.Atoi(f.Value)
-		case "listener":
-			var holder Holder
-			holder, err = parseHolder(p.Port, f.Value)
-			if p.Other == nil {
-				p.Other = &holder
-			}
-		case "unowned":
-			// Bound by our user, and no process to be seen: a remnant of ours.
-			left.Port = &Holder{Port: p.Port}
 		case "released":
 			p.Released = true
-		case "gpu_checked":
-			p.GPUChecked = true
-		case "gpu":
-			var g GPUHolder
-			g, err = parseGPU(f.Value, false)
-			left.GPU = append(left.GPU, g)
+		default:
+			err = seen.take(f)
 		}
 		if err != nil {
 			return Proof{}, fmt.Errorf("%s: stop launch %s: %w", host, launch, err)
 		}
 	}
-	switch {
-	case state == "elsewhere":
-		return p, &ElsewhereError{Host: host, Launch: launch, Identity: p.Identity, HereID: here}
-	case state != "done":
-		return p, fmt.Errorf("%s: stop launch %s: unexpected answer %q", host, launch, out)
-	case len(left.Processes) > 0 || left.Unit != "" || left.Port != nil || len(left.GPU) > 0:
-		return p, &left
+	p.Killed, p.Port, p.Other, p.GPUChecked = seen.killed, seen.port, seen.other, seen.gpuChecked
+	switch seen.state {
+	case "elsewhere":
+		return p, &ElsewhereError{Host: host, Launch: launch, Identity: p.Identity, HereID: seen.here}
+	case "done":
+		return p, seen.survivors()
 	}
-	return p, nil
-}
-
-// parseSurvivor reads "pid state wchan command".
-func parseSurvivor(s string) (Survivor, error) {
-	f := strings.SplitN(s, " ", 4)
-	if len(f) != 4 {
-		return Survivor{}, fmt.Errorf("process %q: want four fields", s)
-	}
-	pid, err := strconv.Atoi(f[0])
-	if err != nil {
-		return Survivor{}, fmt.Errorf("process %q: %w", s, err)
-	}
-	return Survivor{PID: pid, State: f[1], Waits: f[2], Command: f[3]}, nil
+	return p, fmt.Errorf("%s: stop launch %s: unexpected answer %q", host, launch, out)
 }

@@ -2,8 +2,8 @@
 # whose functions are given another meaning here: nothing marks this server's
 # processes as ours, so they are those that descend from it, and those of its
 # session when it leads one. Each is known by identity from its first sight on.
-# In: STATE ID PID TICKS BOOT PORT LOG ABOUT SAVE (1, or nothing) GRACE KILL_WAIT
-# GPU_WAIT. Out: see foreignstop.go.
+# In: STATE ID PID TICKS BOOT PORT LOG ABOUT UNIT SAVE (1, or nothing) GRACE
+# KILL_WAIT GPU_WAIT. Out: see foreignstop.go.
 
 # ours: "pid ticks" of each living process of the server.
 ours() {
@@ -70,11 +70,12 @@ main() {
 		return 0
 	fi
 	if [ "$SAVE" = 1 ]; then
-		if ! save_process "$dir" "$PID" "$TICKS" "$PORT" "$LOG" "$ABOUT"; then
+		if ! save_process "$dir" "$PID" "$TICKS" "$PORT" "$LOG" "$ABOUT" "$UNIT"; then
 			printf 'state unsaved\ndetail %s\n' "$save_error"
 			return 0
 		fi
 		echo "saved $ID"
+		if service=$(val "$dir/unit"); then printf 'service %s\n' "$service"; fi
 	fi
 	printf 'identity %s %s %s %s %s\n' "$host_id" "$boot_id" "$PID" "$TICKS" "${i_sid:-$p_sid}"
 	# In another network its port is not the one of that number here.

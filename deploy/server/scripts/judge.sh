@@ -10,6 +10,7 @@ leases_now() {
 	host_identity
 	locks=$state/locks
 	now=$(date +%s)
+	n_known=
 }
 
 # top NAME: sets g to the highest generation, 0 when there is none.
@@ -25,10 +26,31 @@ top() {
 # launch_alive ID: a process of that launch still runs on this host.
 launch_alive() {
 	[ -n "$1" ] || return 1
-	read_identity "$state/runs/$1" || :
+	if ! read_identity "$state/runs/$1" && inside_alive "$1"; then return 0; fi
 	if [ -n "$i_host" ] && [ "$i_host" != "$host_id" ]; then return 0; fi # cannot be judged
 	[ "$i_boot" = "$boot_id" ] || i_sid=
 	[ -n "$(ours "$1" "$i_sid")" ]
+}
+
+# inside_alive ID: the server of a launch in a container, whose process this user
+# cannot see from outside, runs there. Ticks count from the boot on both sides. The
+# answer stands for all leases of a launch.
+inside_alive() {
+	n_dir=$state/runs/$1
+	{ read -r n_boot n_pid n_ticks <"$n_dir/inside"; } 2>/dev/null && [ "$n_boot" = "$boot_id" ] || return 1
+	case " $n_known " in
+	*" $1=1 "*) return 0 ;;
+	*" $1=0 "*) return 1 ;;
+	esac
+	read -r n_engine n_id n_rest <"$n_dir/container" || return 1
+	set -- "$1" "$n_engine" exec "$n_id" /bin/sh -c 'while IFS= read -r l; do printf "%s " "$l"; done </proc/$0/stat' "$n_pid"
+	n_of=$1
+	shift
+	if command -v timeout >/dev/null 2>&1; then set -- timeout 20 "$@"; fi
+	n_lives=0
+	n_stat=$("$@" </dev/null 2>/dev/null) && [ "$(printf '%s\n' "$n_stat" | sed 's/^.*) //' | awk '$1 !~ /[ZXx]/ { print $20 }')" = "$n_ticks" ] && n_lives=1
+	n_known="$n_known $n_of=$n_lives"
+	[ "$n_lives" = 1 ]
 }
 
 # field FILE: sets f_value to the first line of a file of the lock that was

@@ -1,6 +1,7 @@
 # The launcher that start.sh leaves in the launch's folder, behind its values
-# (ID DIR CWD ENV_FILE PYTHON SH), a function serve() that execs the server, and
-# lib.sh. Two processes run it: "keep" waits and keeps the exit status, "launch"
+# (ID DIR CWD ENV_FILE PYTHON SH; COMMAND, for a start by the user's command: how long
+# the server may take to show when that has ended, in hundredths of a second), a
+# function serve() that execs the server, and lib.sh. Two processes run it: "keep" waits and keeps the exit status, "launch"
 # becomes the server. They are in sessions of their own, so that no hangup ends
 # either and the server's session holds nothing but the server.
 
@@ -61,7 +62,7 @@ keep() {
 adopt() {
 	[ -n "${COMMAND-}" ] && read_identity "$DIR" || return 1
 	clock
-	a_limit=$((t_cs + 300))
+	a_limit=$((t_cs + COMMAND))
 	while ! successor_pid; do
 		clock
 		if [ "$t_cs" -ge "$a_limit" ] || [ -e "$DIR/stopped" ]; then

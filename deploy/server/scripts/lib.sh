@@ -246,6 +246,14 @@ cgroup_of() {
 	sed -n 's/^0:://p; s/^[0-9]*:[a-z,_]*memory[a-z,_]*://p' "/proc/$1/cgroup" 2>/dev/null | sed -n 1p
 }
 
+# other_space PID KIND: the process sees other processes (pid) or another network
+# (net) than this one; false where that cannot be seen.
+other_space() {
+	o_its=$(readlink "/proc/$1/ns/$2" 2>/dev/null) || return 1
+	o_here=$(readlink "/proc/$$/ns/$2" 2>/dev/null) || return 1
+	[ "$o_its" != "$o_here" ]
+}
+
 # env_line LINE: sets e_name and e_value from one line of an env file. Returns
 # 1 for a line to skip, 2 for one that is no KEY=VALUE. Nothing is expanded: a
 # value is the text behind "=", less one pair of quotes around all of it.

@@ -8,15 +8,18 @@
 # hex: its input as hexadecimal digits.
 hex() { od -An -v -tx1 | tr -d ' \n'; }
 
-# other_space PID KIND: the process sees other processes (pid) or another network
-# (net) than this one; false where that cannot be seen.
-other_space() {
-	o_its=$(readlink "/proc/$1/ns/$2" 2>/dev/null) || return 1
-	o_here=$(readlink "/proc/$$/ns/$2" 2>/dev/null) || return 1
-	[ "$o_its" != "$o_here" ]
+# main_of UNIT PID: prints "system UNIT" or "user UNIT" when the process is what
+# that service runs, not one that somebody started in it.
+main_of() {
+	[ -n "$1" ] && command -v systemctl >/dev/null 2>&1 || return 0
+	if [ "$(systemctl show -p MainPID "$1" 2>/dev/null)" = "MainPID=$2" ]; then
+		echo "system $1"
+	elif [ "$(XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} systemctl --user show -p MainPID "$1" 2>/dev/null)" = "MainPID=$2" ]; then
+		echo "user $1"
+	fi
 }
 
-# save_process DIR PID TICKS PORT LOG ABOUT: everything or nothing. False, with
+# save_process DIR PID TICKS PORT LOG ABOUT UNIT: everything or nothing. False, with
 # save_error set, when it cannot be read or written; a process that is written
 # down already is not read again.
 save_process() {
@@ -37,7 +40,8 @@ save_process() {
 		proc "$2" || :
 		{
 			put "$s_new/user" "$(user_of "$(stat -c %u "/proc/$2" 2>/dev/null)")" &&
-				put "$s_new/pid" "$2" && put "$s_new/port" "$4" && put "$s_new/log" "$5" && put "$s_new/about" "$6"
+				put "$s_new/pid" "$2" && put "$s_new/port" "$4" && put "$s_new/log" "$5" && put "$s_new/about" "$6" &&
+				{ s_unit=$(main_of "$7" "$2") && { [ -z "$s_unit" ] || put "$s_new/unit" "$s_unit"; }; }
 		} || save_error="$s_new cannot be written"
 		# What was read is its own only when it is still there.
 		alive "$2" "$3" || save_error="process $2 ended while it was read"
@@ -50,7 +54,7 @@ save_process() {
 # tell_saved DIR: without its environment.
 tell_saved() {
 	printf 'saved %s\nargv %s\ncwd %s\n' "${1##*/}" "$(hex <"$1/argv")" "$(hex <"$1/cwd")"
-	for t_name in user pid port log about stopped launch restored; do
+	for t_name in user pid port log about unit stopped launch restored; do
 		if t_value=$(val "$1/$t_name"); then printf '%s %s\n' "$t_name" "$t_value"; fi
 	done
 }

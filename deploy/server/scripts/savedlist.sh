@@ -1,13 +1,27 @@
 # What is kept to be started again. In: STATE MODE ID LAUNCH INSTEAD.
 #   list     each of them
 #   read     one, with its environment
-#   save     process PID (TICKS PORT LOG ABOUT) as ID, which goes on running
+#   save     process PID (TICKS PORT LOG ABOUT UNIT) as ID, which goes on running
 #   stopped  it was proved gone
 #   claim    LAUNCH is to start it again, unless another launch is to; INSTEAD is
-#            one that is known to have ended. Prints which one it is, or whose server
-#            it is when that is another user's.
+#            one that is known to have ended. Prints which one it is; or whose server
+#            it is when that is another user's, or which service's.
 #   restored LAUNCH serves
 #   forget   it is not wanted again
+
+# gpu_slices: "slice MIG-UUID UUID" of each part of a GPU that was cut up, with its card.
+gpu_slices() {
+	command -v nvidia-smi >/dev/null 2>&1 || return 0
+	set -- nvidia-smi -L
+	if command -v timeout >/dev/null 2>&1; then set -- timeout 20 "$@"; fi
+	"$@" 2>/dev/null | sed -n 's/^\(.*\)(UUID: *\([^)]*\)).*$/\2/p' | while read -r l_uuid; do
+		case $l_uuid in
+		MIG-*) printf 'slice %s %s\n' "$l_uuid" "$l_card" ;;
+		*) l_card=$l_uuid ;;
+		esac
+	done
+}
+
 main() {
 	umask 077
 	state_dir
@@ -21,7 +35,7 @@ main() {
 		return 0
 		;;
 	save)
-		if save_process "$dir" "$PID" "$TICKS" "$PORT" "$LOG" "$ABOUT"; then tell_saved "$dir"; else printf 'error %s\n' "$save_error"; fi
+		if save_process "$dir" "$PID" "$TICKS" "$PORT" "$LOG" "$ABOUT" "$UNIT"; then tell_saved "$dir"; else printf 'error %s\n' "$save_error"; fi
 		return 0
 		;;
 	esac
@@ -34,6 +48,7 @@ main() {
 		tell_saved "$dir"
 		printf 'environ %s\n' "$(hex <"$dir/environ")"
 		gpu_cards | sed 's/^/card /' || :
+		gpu_slices
 		;;
 	stopped) put "$dir/stopped" "$(date +%s)" ;;
 	claim)
@@ -42,6 +57,11 @@ main() {
 		me=$(user_of "$(id -u)")
 		if [ -n "$owner" ] && [ "$owner" != "$me" ]; then
 			printf 'owner %s\nme %s\n' "$owner" "$me"
+			return 0
+		fi
+		# Beside its service it would be in that one's way, which may start it too.
+		if unit=$(val "$dir/unit"); then
+			printf 'unit %s\n' "$unit"
 			return 0
 		fi
 		if [ -n "$INSTEAD" ] && [ "$(val "$dir/launch")" = "$INSTEAD" ]; then rm -f "$dir/launch"; fi

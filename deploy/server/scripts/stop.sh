@@ -207,7 +207,9 @@ main() {
 	if [ -n "$unproved" ]; then
 		mark_host "$ID" "$(printf '%s\nport %s' "$unproved" "$(val "$dir/port")")"
 	else
-		rm -f "$state/mark/$ID"
+		# The user's stop and status were called for the last time, with the host's
+		# environment in them.
+		rm -f "$state/mark/$ID" "$dir/commands"
 		[ "$RELEASE" != 1 ] || release_all
 	fi
 	if status=$(val "$dir/exit"); then printf 'status %s\n' "$status"; fi

@@ -1,6 +1,8 @@
 # Functions for launches that a systemd unit runs. A launch keeps in its folder:
 # unit ("system NAME" or "user NAME"), invocation, cgroup. The drop-in lies below
-# /run, so that a restart of the host leaves the unit as it was.
+# /run, so that a restart of the host leaves the unit as it was; so does the
+# environment, which may hold secrets, on no disk and for its owner alone. Both stay
+# until the stop: who restarts the unit has the launch's server again.
 
 # unit_of DIR: sets u_name, u_scope, u_dropin; false when no unit runs the launch.
 unit_of() {
@@ -20,6 +22,10 @@ unit_paths() {
 	*) u_dropin=/run/systemd/system/$u_name.d/zz-specrun.conf ;;
 	esac
 }
+
+# unit_env_file ID: where a launch's environment lies; no name that is read as a
+# drop-in.
+unit_env_file() { printf '%s\n' "${u_dropin%.conf}.$1.env"; }
 
 unit_ctl() {
 	if [ "$u_scope" = user ]; then systemctl --user "$@"; else systemctl "$@"; fi
@@ -123,7 +129,7 @@ unit_drop_in() {
 	printf '[Unit]\nStartLimitIntervalSec=0\n'
 	printf '[Service]\nType=simple\nPIDFile=\nRestart=no\nRemainAfterExit=no\nWatchdogSec=0\n'
 	[ -z "$UNIT_EXEC" ] || printf 'ExecStart=\nExecStart=%s\n' "$(unit_home "$UNIT_EXEC")"
-	printf 'EnvironmentFile=%s\n' "$(unit_escape "$dir/unit.env")"
+	printf 'EnvironmentFile=%s\n' "$(unit_escape "$(unit_env_file "$ID")")"
 	printf 'ExecStopPost=+/bin/sh -c "echo \\"$$EXIT_CODE $$EXIT_STATUS\\" >\\"$$0\\"" "%s"\n' "$(unit_escape "$dir/unit.end" | sed 's/[\\"]/\\&/g;s/\$/$$/g')"
 	[ -z "$cwd" ] || printf 'WorkingDirectory=%s\n' "$(unit_escape "$cwd")"
 	printf 'StandardOutput=append:%s\nStandardError=append:%s\n' "$(unit_escape "$dir/server.log")" "$(unit_escape "$dir/server.log")"
@@ -166,8 +172,7 @@ start_unit() {
 	put "$dir/unit" "$u_scope $u_name" || unwritable "$dir/unit"
 	# The manager reads it, whoever the unit's user is, and nobody else may: what
 	# Environment= says, everybody can read.
-	unit_env >"$dir/unit.env" || unwritable "$dir/unit.env"
-	if ! { (umask 022 && mkdir -p "${u_dropin%/*}" && unit_drop_in >"$u_dropin.new") && mv -f "$u_dropin.new" "$u_dropin"; } 2>/dev/null; then
+	if ! { (umask 022 && mkdir -p "${u_dropin%/*}") && unit_env >"$(unit_env_file "$ID")" && (umask 022 && unit_drop_in >"$u_dropin.new") && mv -f "$u_dropin.new" "$u_dropin"; } 2>/dev/null; then
 		rm -f "$u_dropin.new"
 		unit_refuse "$u_dropin cannot be written: only root may change a unit of the system; a unit of your own needs user: true"
 	fi
@@ -193,7 +198,6 @@ unit_found() {
 	unit_read
 	put "$dir/invocation" "$u_invocation" && put "$dir/cgroup" "$u_cgroup" || unwritable "$dir/invocation"
 	put "$dir/unit" "$u_scope $u_name" || unwritable "$dir/unit"
-	rm -f "$dir/unit.env"
 	if [ "${u_main:-0}" != 0 ] && proc "$u_main"; then
 		put "$dir/identity" "$host_id $boot_id $u_main $p_ticks $p_sid" || unwritable "$dir/identity"
 	else
@@ -232,9 +236,15 @@ stop_unit() {
 # unit_undo DIR: takes the drop-in away again, when it is this launch's.
 unit_undo() {
 	unit_of "$1" || return 0
-	rm -f "$1/unit.env"
+	rm -f "$(unit_env_file "${1##*/}")"
 	u_mine=$(val "$u_dropin") || u_mine=
-	case $u_mine in "# specrun launch ${1##*/}:"*) ;; *) return 0 ;; esac
+	case $u_mine in
+	"# specrun launch ${1##*/}:"*) ;;
+	*)
+		rmdir "${u_dropin%/*}" 2>/dev/null || : # a start that was cut off before it
+		return 0
+		;;
+	esac
 	rm -f "$u_dropin" || return 1
 	rmdir "${u_dropin%/*}" 2>/dev/null || : # others have theirs in it
 	unit_ctl daemon-reload >/dev/null 2>&1 || return 1
