@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -42,7 +43,7 @@ func (w *watcher) lookAtUsers(ctx context.Context) (cpu time.Duration, err error
 	}
 	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
-		return cpu, errors.New(firstNonEmpty(first, err.Error()))
+		return cpu, errors.New(cmp.Or(first, err.Error()))
 	}
 	for line := range strings.Lines(out.String()) {
 		p, ok := parseApp(line)

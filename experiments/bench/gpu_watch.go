@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +184,7 @@ func (w *watcher) query(ctx context.Context, fields []string, every time.Duratio
 		}
 		s, uuid, ok := parseGPU(fields, line, w.now())
 		if !ok {
-			said = firstNonEmpty(said, strings.TrimSpace(line))
+			said = cmp.Or(said, strings.TrimSpace(line))
 			continue
 		}
 		rows++
@@ -201,16 +202,9 @@ func (w *watcher) query(ctx context.Context, fields []string, every time.Duratio
 		cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	if err == nil && rows == 0 {
-		err = errors.New(firstNonEmpty(said, fmt.Sprint(waitErr)))
+		err = errors.New(cmp.Or(said, fmt.Sprint(waitErr)))
 	}
 	return cpu, rows, err
-}
-
-func firstNonEmpty(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (w *watcher) keep(s GPUSample, uuid string) {
