@@ -44,7 +44,7 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + engine + write
 	case "status":
 		flags += hosts + engine
-	case "run", "sweep":
+	case "run", "sweep", "probe":
 		flags += hosts + engine + runs
 	case "resume", "cancel":
 		flags += " hosts-file accept-new" + runs
@@ -56,11 +56,15 @@ func globalsOf(c *cobra.Command) []string {
 		flags += hosts + write
 	case "init":
 		flags += hosts
-	case "server status", "server logs", "server saved", "server saved forget", "watch", "lock status":
+	case "server status", "server logs", "server saved", "server saved forget", "lock status":
 		flags += hosts
-	case "list", "show":
+	case "list", "show", "watch":
 		flags += hosts + " store"
-	case "diff", "logs", "import", "export":
+	case "import":
+		flags += hosts + engine + " store"
+	case "logs": // on the host that the store names
+		flags += " hosts-file accept-new store"
+	case "compare", "diff", "tag", "export":
 		flags += " store"
 	case "demo", "lab start":
 		flags += engine

@@ -48,6 +48,12 @@ func TestHelp_LeavesOutGlobalFlagsThatMeanNothing(t *testing.T) {
 		"sweep":        {"--host --store --worker-binary --python --accept-new", "--yes"},
 		"apply":        {"--host --python --yes", "--store --worker-binary"},
 		"lock release": {"--host --yes", "--store --python"},
+		"probe":        {"--host --store --worker-binary --python", "--yes"},
+		"import":       {"--host --store --python", "--worker-binary"},
+		"compare":      {"--store", "--host"},
+		"tag":          {"--store", "--host"},
+		"logs":         {"--store --hosts-file", "--host "},
+		"watch":        {"--host --store", "--python"},
 	} {
 		root := newRoot(&app{})
 		c, _, err := root.Find(strings.Fields(name))
@@ -79,7 +85,7 @@ func TestGlobalsOf_NamesWhatThereIs(t *testing.T) {
 			t.Errorf("there is no --%s", name)
 		}
 	}
-	for _, path := range []string{"apply", "status", "sweep", "resume", "server start", "server restart", "server stop", "server logs",
+	for _, path := range []string{"apply", "status", "sweep", "probe", "resume", "logs", "watch", "tag", "compare", "server start", "server restart", "server stop", "server logs",
 		"lock release", "lock status", "list", "import", "demo", "lab start"} {
 		c, _, err := root.Find(strings.Fields(path))
 		if err != nil || commandName(c) != path {

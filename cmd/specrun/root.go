@@ -166,6 +166,7 @@ Try it without a GPU:   specrun demo`,
 	add("more", newPatchCommand(a), newLockCommand(a), newLabCommand(a), newSchemaCommand(a), newVersionCommand(a))
 	root.AddCommand(newBenchWorkerCommand(a), newDetachedCommand(a))
 	arrangeHelp(root)
+	a.arrangeCompletion(root)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	return root

@@ -42,7 +42,7 @@ has measured is fetched; LAUNCH, --pid or --log show a server of it.` + exitStat
 	}
 	c.Flags().IntVar(&t.PID, "pid", 0, "process `N` on the host, whoever started it")
 	c.Flags().StringVar(&t.Log, "log", "", "`PATH` of a log on the host")
-	c.Flags().DurationVar(&every, "every", time.Second, "least time between two lines when there is no terminal")
+	c.Flags().DurationVar(&every, "every", time.Second, "least `DURATION` between two lines when there is no terminal")
 	return c
 }
 
