@@ -144,6 +144,7 @@ func (e *SweepError) Hint() string {
 // NoInterpreterError says that the interpreter is not named or does not run.
 type NoInterpreterError struct {
 	Host, Python string
+	Engine       string // that the interpreter is to have; "" any
 	Detail       string
 	Candidates   []Candidate // interpreters of running engine processes
 }
@@ -152,6 +153,7 @@ type NoInterpreterError struct {
 type Candidate struct {
 	PID    string
 	Python string
+	Engine string // a word of its command line: sglang
 }
 
 func (e *NoInterpreterError) Error() string {
@@ -162,15 +164,20 @@ func (e *NoInterpreterError) Error() string {
 		} else {
 			msg += ", "
 		}
-		msg += fmt.Sprintf("%s (pid %s)", c.Python, c.PID)
+		msg += fmt.Sprintf("%s (%s, pid %s)", c.Python, c.Engine, c.PID)
 	}
 	return msg
 }
 
 // Hint says what to do next.
 func (e *NoInterpreterError) Hint() string {
+	for _, c := range e.Candidates {
+		if e.Engine == "" || c.Engine == e.Engine {
+			return "use the one that runs your server: --python " + c.Python
+		}
+	}
 	if len(e.Candidates) > 0 {
-		return "use the one that runs your server: --python " + e.Candidates[0].Python
+		return "name the interpreter that has " + e.Engine + ": --python, or python: in hosts.yaml; those that run there are of another engine"
 	}
 	return "name the interpreter that runs the server: --python, or python: in hosts.yaml"
 }

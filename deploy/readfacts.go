@@ -155,14 +155,15 @@ func factsError(host string, w Where, res remote.Result, err error) error {
 	r := parseReport(res.Stdout)
 	switch r.kind {
 	case "no-interpreter":
-		e := &NoInterpreterError{Host: host, Python: w.Python, Detail: r.fields["detail"]}
+		e := &NoInterpreterError{Host: host, Python: w.Python, Engine: w.Engine, Detail: r.fields["detail"]}
 		if tail := lastLine(exit.Stderr); tail != "" {
 			e.Detail += ": " + tail
 		}
 		for _, l := range remote.Lines(res.Stdout) {
 			if l.Key == "candidate" {
-				pid, python, _ := strings.Cut(l.Value, " ")
-				e.Candidates = append(e.Candidates, Candidate{pid, python})
+				pid, rest, _ := strings.Cut(l.Value, " ")
+				engine, python, _ := strings.Cut(rest, " ")
+				e.Candidates = append(e.Candidates, Candidate{pid, python, engine})
 			}
 		}
 		return e

@@ -25,6 +25,7 @@ type Where struct {
 	Env      map[string]string // added to the session's environment
 	Cwd      string            // "" = the session's
 	StateDir string            // "" = ${XDG_STATE_HOME:-~/.local/state}/specrun
+	Engine   string            // that it is to have, for the advice when it does not run; "" = any
 }
 
 //go:embed scripts/*.sh scripts/*.py

@@ -22,7 +22,7 @@ type remotePatcher struct {
 }
 
 func (p *remotePatcher) where(w Where) deploy.Where {
-	return deploy.Where{Python: w.Python, Env: w.Env, Cwd: w.Cwd, StateDir: p.o.StateDir}
+	return deploy.Where{Python: w.Python, Env: w.Env, Cwd: w.Cwd, StateDir: p.o.StateDir, Engine: w.Engine}
 }
 
 //go:embed scripts/unchanged.sh

@@ -92,6 +92,7 @@ type Where struct {
 	Python string
 	Cwd    string
 	Env    map[string]string
+	Engine string // that it is to have; "" any
 }
 
 // PatchState is what is deployed for one interpreter.

@@ -15,6 +15,7 @@ func WhereOf(s *Spec, h HostConfig, python string) Where {
 		return w
 	}
 	w.Python = firstOf(python, s.Server.Python, h.Python)
+	w.Engine = pythonEngine(s.Server.Engine)
 	w.Cwd = firstOf(s.Server.Cwd, h.Cwd)
 	if w.Env == nil {
 		w.Env = map[string]string{}
@@ -34,7 +35,16 @@ func (c ServerConfig) where() Where {
 		env = map[string]string{}
 	}
 	maps.Copy(env, c.Env)
-	return Where{Python: c.Python, Cwd: c.Cwd, Env: env}
+	return Where{Python: c.Python, Cwd: c.Cwd, Env: env, Engine: pythonEngine(c.Engine)}
+}
+
+// pythonEngine is the package that an interpreter must have for an engine; ""
+// when its server is any program.
+func pythonEngine(name string) string {
+	if name == engineCommand {
+		return ""
+	}
+	return name
 }
 
 // key tells apart what may import from different folders.

@@ -43,7 +43,7 @@ func (c *connection) Close() error {
 func (c *connection) where(a *app, spec *experiments.Spec) deploy.Where {
 	host := experiments.HostConfig{Name: c.entry.Name, Python: c.entry.Python, Cwd: c.entry.Cwd, Env: c.entry.Env, StateDir: c.entry.StateDir}
 	w := experiments.WhereOf(spec, host, a.flags.python)
-	return deploy.Where{Python: w.Python, Env: w.Env, Cwd: w.Cwd, StateDir: c.entry.StateDir}
+	return deploy.Where{Python: w.Python, Env: w.Env, Cwd: w.Cwd, StateDir: c.entry.StateDir, Engine: w.Engine}
 }
 
 // hostEntries resolves the --host flags, else the hosts of the spec.

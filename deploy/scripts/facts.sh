@@ -25,7 +25,7 @@ no_interpreter() {
 	for dir in /proc/[0-9]*; do
 		words=$(tr '\0\n' '\n ' <"$dir/cmdline") || continue
 		for engine in $engines; do
-			case $words in *"$engine"*) candidate "$dir" "${words%%
+			case $words in *"$engine"*) candidate "$dir" "$engine" "${words%%
 *}" ;; esac
 		done
 	done 2>/dev/null
@@ -35,6 +35,6 @@ no_interpreter() {
 candidate() {
 	exe=$(readlink "$dir/exe") || exe=
 	case ${exe##*/} in python* | pypy*) ;; *) return 0 ;; esac
-	case $2 in /*) exe=$2 ;; esac
-	echo "candidate ${1##*/} $exe"
+	case $3 in /*) exe=$3 ;; esac
+	echo "candidate ${1##*/} $2 $exe"
 }
