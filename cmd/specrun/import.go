@@ -155,7 +155,7 @@ func (im *importing) take(ctx context.Context, host string, f experiments.Import
 		return nil
 	case !isKnown && len(f.Runs) == 0:
 		im.empty = append(im.empty, l.name())
-		l.Error = "nothing in it that specrun can read"
+		l.Error = nothingRead
 		im.report(l)
 		return nil
 	case isKnown:
@@ -215,13 +215,16 @@ func (l importLine) name() string {
 	return l.Host + ": " + l.File
 }
 
+// nothingRead is why a file is passed over; it is no error while others have runs.
+const nothingRead = "nothing in it that specrun can read"
+
 func (im *importing) report(l importLine) {
 	if im.flags.json {
 		im.line("import", l)
 		return
 	}
 	if l.Error != "" {
-		if l.Error == "nothing in it that specrun can read" {
+		if l.Error == nothingRead {
 			im.printf("%s: %s\n", l.name(), l.Error)
 		}
 		return // the error is printed at the end
@@ -266,7 +269,7 @@ func (im *importing) outcome(err error) error {
 		return errors.Join(append(slices.Clone(im.failed), err)...)
 	}
 	if len(im.failed) == 0 && im.read == 0 {
-		return &codedError{code: exitFailed, msg: "import " + strings.Join(im.empty, ", ") + ": nothing in it that specrun can read",
+		return &codedError{code: exitFailed, msg: "import " + strings.Join(im.empty, ", ") + ": " + nothingRead,
 			hint: `"specrun parse" shows what specrun reads out of a file`}
 	}
 	if len(im.failed) > 0 && im.read > 0 {
