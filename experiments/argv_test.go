@@ -14,6 +14,7 @@ import (
 // TestPlan_CommandsGiveTheArgvOfTheServer pastes a planned command into a shell:
 // what the server would get is what the spec says, byte for byte.
 func TestPlan_CommandsGiveTheArgvOfTheServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	python := filepath.Join(dir, "my python")
 	if err := os.WriteFile(python, []byte("#!/bin/sh\nprintf '%s\\0' \"$0\" \"$@\" \"env:$NCCL_PROTO\" \"cwd:$(pwd)\"\n"), 0o700); err != nil {

@@ -2,32 +2,14 @@ package experiments
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"specrun/deploy/server"
 	"specrun/experiments/record"
-)
-
-// Names of steps in the journal.
-const (
-	stepLaunch  = "launch"
-	stepLease   = "lease"
-	stepFound   = "found" // what the sweep found, before its first change
-	stepPatch   = "patch"
-	stepStart   = "start"
-	stepReady   = "ready"
-	stepCheck   = "check"
-	stepRun     = "run"
-	stepWarm    = "warm"
-	stepBench   = "bench"
-	stepCollect = "collect"
-	stepStop    = "stop"
-	stepRestore = "restore"
-	stepSweep   = "sweep"
 )
 
 // attempt is one launch being made, or taken up again.
@@ -65,83 +47,6 @@ type attempt struct {
 
 	run    *record.Run // being measured
 	runNow PlannedRun
-}
-
-// launchEvidence says which launch of the plan a journal belongs to.
-type launchEvidence struct {
-	N     int          `json:"n"`
-	Round int          `json:"round"`
-	Runs  []PlannedRun `json:"runs"`
-	Best  *int         `json:"best,omitempty"` // of a launch that leaves a cell's server running, see after.go
-}
-
-type failureEvidence struct {
-	Class  record.Class `json:"class"`
-	Reason string       `json:"reason"`
-}
-
-// journal is what the events of a launch say. It hints; Look decides.
-type journal struct {
-	seq     int64 // of the last event
-	launch  launchEvidence
-	lease   *leaseEvidence
-	done    map[string]json.RawMessage // evidence of the launch's own steps
-	undoing bool
-	failed  *failureEvidence
-}
-
-func readJournal(events []record.Event) (journal, error) {
-	j := journal{done: map[string]json.RawMessage{}}
-	for _, e := range events {
-		j.seq = max(j.seq, e.Seq)
-		if e.RunID != "" {
-			continue
-		}
-		var err error
-		switch {
-		case e.Step == stepLaunch && e.Kind == record.EventIntent:
-			err = json.Unmarshal(e.Evidence, &j.launch)
-		case e.Step == stepLease && (e.Kind == record.EventIntent || e.Kind == record.EventSkip || e.Kind == record.EventDone):
-			j.lease = &leaseEvidence{}
-			err = json.Unmarshal(e.Evidence, j.lease)
-		case e.Kind == record.EventDone || e.Kind == record.EventSkip:
-			j.done[e.Step] = e.Evidence
-		case e.Kind == record.EventUndo:
-			j.undoing = true
-		case e.Kind == record.EventFailed:
-			j.failed = &failureEvidence{}
-			err = json.Unmarshal(e.Evidence, j.failed)
-		}
-		if err != nil {
-			return j, fmt.Errorf("journal of launch %s, event %d: %w", e.LaunchID, e.Seq, err)
-		}
-	}
-	return j, nil
-}
-
-// record makes an event durable together with what it changes. It does not end
-// with ctx: what has happened has to be written down.
-func (a *attempt) record(ctx context.Context, runID, step string, kind record.EventKind, evidence any, c record.Change) error {
-	e := record.Event{LaunchID: a.rec.ID, Seq: a.journal.seq + 1, RunID: runID, AtUs: a.x.nowUs(), Step: step, Kind: kind}
-	if evidence != nil {
-		raw, err := json.Marshal(evidence)
-		if err != nil {
-			return &fatalError{fmt.Errorf("evidence of %s: %w", step, err)}
-		}
-		switch step {
-		case stepLaunch, stepLease, stepFound, stepPatch: // what resume acts by; no words of a server
-		default:
-			raw = a.hider().json(raw)
-		}
-		e.Evidence = raw
-	}
-	a.x.deps.Hook(BeforeEvent, e)
-	if err := a.x.deps.Recorder.Record(context.WithoutCancel(ctx), e, c); err != nil {
-		return &fatalError{fmt.Errorf("record %s of launch %s: %w", step, a.rec.ID, err)}
-	}
-	a.journal.seq++
-	a.x.deps.Hook(AfterEvent, e)
-	return nil
 }
 
 // begin records the launch itself.
@@ -234,8 +139,15 @@ func (a *attempt) bringUp(ctx context.Context) (step string, err error) {
 	return "", nil
 }
 
-// failRest makes every run that has no result a failed one.
+// failRest makes every run that has no result a failed one. Those of one cell are
+// told at once: each of them has the same reason.
 func (a *attempt) failRest(ctx context.Context, why failureEvidence) error {
+	told := map[int]Progress{} // by cell
+	defer func() {
+		for _, cell := range slices.Sorted(maps.Keys(told)) {
+			a.report(told[cell])
+		}
+	}()
 	for _, r := range a.planned.Runs {
 		if a.x.filled(a.slot(r)) {
 			continue
@@ -247,9 +159,12 @@ func (a *attempt) failRest(ctx context.Context, why failureEvidence) error {
 			run = a.newRun(r)
 		}
 		run.State, run.Class, run.Reason, run.EndUs = record.RunFailed, why.Class, why.Reason, a.x.nowUs()
-		if err := a.endRun(ctx, stepRun, record.EventFailed, why, r, run, &record.RunData{Provenance: a.provenance(r)}); err != nil {
+		ended, err := a.storeEnd(ctx, stepRun, record.EventFailed, why, r, run, &record.RunData{Provenance: a.provenance(r)})
+		if err != nil {
 			return err
 		}
+		ended.Times += told[r.Cell].Times
+		told[r.Cell] = ended
 		if a.run != nil && a.run.ID == run.ID {
 			a.run = nil
 		}
@@ -361,14 +276,24 @@ func (a *attempt) newRun(r PlannedRun) record.Run {
 		State: record.RunActive, StartUs: a.x.nowUs()}
 }
 
-// endRun records a run's result, done or failed, and keeps it for the source.
+// endRun records a run's result, done or failed, keeps it for the source and tells
+// it.
 func (a *attempt) endRun(ctx context.Context, step string, kind record.EventKind, evidence any, r PlannedRun, run record.Run, data *record.RunData) error {
+	ended, err := a.storeEnd(ctx, step, kind, evidence, r, run, data)
+	if err == nil {
+		a.report(ended)
+	}
+	return err
+}
+
+// storeEnd is endRun without telling: that is left to the caller.
+func (a *attempt) storeEnd(ctx context.Context, step string, kind record.EventKind, evidence any, r PlannedRun, run record.Run, data *record.RunData) (Progress, error) {
 	change := record.Change{Run: &run, Data: data}
 	if run.Attempt > a.x.attempts[run.SlotID] {
 		change.Supersede = a.x.supersede[run.SlotID]
 	}
 	if err := a.record(ctx, run.ID, step, kind, evidence, change); err != nil {
-		return err
+		return Progress{}, err
 	}
 	a.x.attempts[run.SlotID] = run.Attempt
 	delete(a.x.supersede, run.SlotID)
@@ -377,8 +302,7 @@ func (a *attempt) endRun(ctx context.Context, step string, kind record.EventKind
 		Data: *data}
 	a.x.results = append(a.x.results, result)
 	a.runNow = r
-	a.report(Progress{Step: stepRun, Phase: PhaseResult, Result: &result, Cell: &a.x.plan.Cells[r.Cell], Repeat: r.Repeat})
-	return nil
+	return Progress{Step: stepRun, Phase: PhaseResult, Result: &result, Times: 1, Cell: &a.x.plan.Cells[r.Cell], Repeat: r.Repeat}, nil
 }
 
 func (a *attempt) progress(step string, phase Phase, message string) {

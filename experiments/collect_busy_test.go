@@ -157,6 +157,7 @@ func (b busy) window(t *testing.T) Window {
 // A busy server that tells the truth is believed, however much of its time goes
 // to prefills, ramp and drain; one that does not is not.
 func TestCollect_SeveralAtOnce(t *testing.T) {
+	t.Parallel()
 	usual := busy{at: 8, requests: 40, least: 150, most: 250, prefill: 30, cycle: 24, each: 0.3}
 	for _, c := range []struct {
 		name   string

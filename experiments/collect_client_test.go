@@ -14,6 +14,7 @@ import (
 const twoDecode = "[2026-11-29 10:00:00] Decode batch, #running-req: 2, #token: 9, token usage: 0.00, accept len: 1.80, cuda graph: True, gen throughput (token/s): 180.00, #queue-req: 0\n"
 
 func TestCollect_ClientAndOthers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		edit  func(*bench.Report, *Window)

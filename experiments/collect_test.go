@@ -67,6 +67,7 @@ func metric(d record.RunData, name, source string) float64 {
 }
 
 func TestCollect_CountsOnlyRowsInsideTheWindow(t *testing.T) {
+	t.Parallel()
 	d, names := labels(t, window(t, nil))
 	if got := metric(d, "accept_len", "profiler"); got != 1.8 {
 		t.Errorf("accept length %v: a row from outside the window counts", got)
@@ -83,6 +84,7 @@ func TestCollect_CountsOnlyRowsInsideTheWindow(t *testing.T) {
 }
 
 func TestCollect_LabelsWhatLimitsTrust(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		edit func(*bench.Report, *Window)
 		want string
@@ -115,6 +117,7 @@ func TestCollect_LabelsWhatLimitsTrust(t *testing.T) {
 // A patch that was applied by hand is loaded by the next launch: its rows, not
 // the spec, say what the server runs with.
 func TestCollect_LabelsAPatchThatWasNotAskedFor(t *testing.T) {
+	t.Parallel()
 	theirs := strings.Replace(profileRow(100.2, "0123456789ab", 45), `"phases_ms"`, `"phases":"sync","phases_ms"`, 1)
 	theirs = strings.Replace(theirs, "profiling-v4", "profiling-v3", 1)
 	for name, asked := range map[string]bool{"beside the set's": true, "with none asked": false} {

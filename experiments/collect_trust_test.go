@@ -55,6 +55,7 @@ const (
 // Each way in which a run may mislead, as it looks in what the run leaves
 // behind.
 func TestCollect_DoctoredRuns(t *testing.T) {
+	t.Parallel()
 	swapped := strings.Replace(profileRow(100.1, "0123456789ab", 45), `"version":"1"`, `"version":"2"`, 1)
 	for _, c := range []struct {
 		name  string
@@ -223,6 +224,7 @@ func TestCollect_DoctoredRuns(t *testing.T) {
 }
 
 func TestCollect_NamesTheFirstDifferenceFromTheBaseline(t *testing.T) {
+	t.Parallel()
 	d, _ := labels(t, window(t, func(r *bench.Report, w *Window) {
 		w.Cell.Bench.Temperature = 0
 		r.Requests[0].Output, r.Requests[0].OutputSHA = "one two three", "a"
@@ -237,6 +239,7 @@ func TestCollect_NamesTheFirstDifferenceFromTheBaseline(t *testing.T) {
 
 // The profiler of the story, whose rows say that they leave out the bonus token.
 func TestCollect_SplitsTheStorysGap(t *testing.T) {
+	t.Parallel()
 	d, names := labels(t, window(t, func(r *bench.Report, w *Window) {
 		log := ""
 		for line := range strings.Lines(string(w.Log)) {
@@ -262,6 +265,7 @@ func TestCollect_SplitsTheStorysGap(t *testing.T) {
 
 // Rows and lines of the same part of a log are compared, whatever else is in it.
 func TestSameSpan(t *testing.T) {
+	t.Parallel()
 	log := fmt.Sprintf(storyPrefill, 9, 0) + profileRow(90, "h", 25)
 	log += fmt.Sprintf(storyDecode, 1.8, 9.) // after a prefill: its time holds more than cycles
 	for i := range 4 {
@@ -291,6 +295,7 @@ func TestSameSpan(t *testing.T) {
 
 // A sweep over the load sends other prompts, which are no fault.
 func TestFirsts_PromptsAreThoseOfOneLoad(t *testing.T) {
+	t.Parallel()
 	cell := func(requests, concurrency int, seed int64) Cell {
 		return Cell{Bench: BenchPlan{Prompts: bench.BuiltinChat, Requests: requests, Concurrency: concurrency, Seed: seed}}
 	}
@@ -310,6 +315,7 @@ func TestFirsts_PromptsAreThoseOfOneLoad(t *testing.T) {
 }
 
 func TestFirsts_KeepTheFirstBaselinesText(t *testing.T) {
+	t.Parallel()
 	raw := func(text string) BenchReport {
 		return BenchReport{PromptsSHA: "p", OutputsSHA: text, Raw: []byte(`{"requests":[{"index":0,"output":"` + text + `"}]}`)}
 	}

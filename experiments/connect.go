@@ -96,6 +96,10 @@ type remoteServer struct {
 	client *http.Client
 }
 
+func (s remoteServer) Marks(ctx context.Context) ([]server.Mark, error) {
+	return server.Marks(ctx, s.h, s.o.StateDir)
+}
+
 func (s remoteServer) Start(ctx context.Context, l server.Launch) (server.Identity, error) {
 	l.StateDir = s.o.StateDir
 	return server.Start(ctx, s.h, l)

@@ -9,6 +9,7 @@ import (
 // Only the measured load ends with its last answer: a warm-up sends another
 // round, and a program that has ended is told by its state.
 func TestEnding(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		p    bench.Progress
 		want bool

@@ -120,6 +120,7 @@ func (v *venvs) ensure(p *remotePatcher, name string, set ...PatchRef) PatchStat
 // A patch on one interpreter's engine says nothing about another one's: taken
 // for done, an unpatched server would be measured as a patched one.
 func TestPatcher_TwoInterpretersHaveTwoPatchSets(t *testing.T) {
+	t.Parallel()
 	v := newVenvs(t, "a", "b")
 	set := []PatchRef{RefOf(v.library[0])}
 	v.ensure(v.patcher(), "a", set...)
@@ -147,6 +148,7 @@ func TestPatcher_TwoInterpretersHaveTwoPatchSets(t *testing.T) {
 
 // A target that has lost its patch while another one has it is no patched set.
 func TestPatcher_EveryTargetMustHaveThePatch(t *testing.T) {
+	t.Parallel()
 	v := newVenvs(t, "a")
 	v.write("a", "engine/other.py", "class Worker:\n    pass\n")
 	set := []PatchRef{RefOf(v.library[0])}
@@ -167,6 +169,7 @@ func TestPatcher_EveryTargetMustHaveThePatch(t *testing.T) {
 
 // Of a patch that is not in the library only a plan knows the targets.
 func TestPatcher_APatchOutsideTheLibraryIsLookedAtOnce(t *testing.T) {
+	t.Parallel()
 	v := newVenvs(t, "a")
 	own := v.patch("own", "Other")
 	set := []PatchRef{RefOf(own)}
@@ -193,6 +196,7 @@ func TestPatcher_APatchOutsideTheLibraryIsLookedAtOnce(t *testing.T) {
 // A target that the patch does not fit is left out, which only the plan knows:
 // once it was made, reading is enough.
 func TestPatcher_ATargetThatDoesNotFitIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	v := newVenvs(t, "a")
 	set := []PatchRef{RefOf(v.library[0])}
 	p := v.patcher()
@@ -211,6 +215,7 @@ func TestPatcher_ATargetThatDoesNotFitIsNotWaitedFor(t *testing.T) {
 // What a file was before is read, never assumed: not after patching, and not
 // after the patches are gone.
 func TestPatcher_KeepsWhatAFileWasBefore(t *testing.T) {
+	t.Parallel()
 	v := newVenvs(t, "a")
 	git := exec.Command("sh", "-c", "git init -q && git add . && git -c user.name=x -c user.email=x@y commit -q -m x")
 	git.Dir = filepath.Join(v.dir, "a", "site")

@@ -37,6 +37,7 @@ func gpuSite(t *testing.T) *probeSite {
 }
 
 func TestProber_GPUsInEveryShell(t *testing.T) {
+	t.Parallel()
 	for _, shell := range []string{"dash", "bash", "busybox"} {
 		t.Run(shell, func(t *testing.T) {
 			path, err := exec.LookPath(shell)
@@ -93,6 +94,7 @@ func TestProber_GPUsInEveryShell(t *testing.T) {
 }
 
 func TestProber_AWedgedDriverIsAFact(t *testing.T) {
+	t.Parallel()
 	s := gpuSite(t)
 	if err := os.RemoveAll(filepath.Join(s.home, "smi")); err != nil {
 		t.Fatal(err)
@@ -109,6 +111,7 @@ func TestProber_AWedgedDriverIsAFact(t *testing.T) {
 }
 
 func TestTopology_EightGPUs(t *testing.T) {
+	t.Parallel()
 	row := func(n int, link string) string {
 		cells := []string{fmt.Sprintf("GPU%d", n)}
 		for i := range 8 {
@@ -141,6 +144,7 @@ func TestTopology_EightGPUs(t *testing.T) {
 }
 
 func TestClockOffset(t *testing.T) {
+	t.Parallel()
 	at := time.Unix(1_000_000, 0)
 	stamp := func(d time.Duration) string { t := at.Add(d); return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
 	for _, c := range []struct {

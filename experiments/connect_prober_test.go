@@ -117,6 +117,7 @@ func differing(a, b map[string]string) []string {
 }
 
 func TestProber_NamesTheEngineFileThatChanged(t *testing.T) {
+	t.Parallel()
 	s := newProbeSite(t)
 	site := "venv/lib/python3/site-packages"
 	s.wheel(site, engineFiles)
@@ -160,6 +161,7 @@ func TestProber_NamesTheEngineFileThatChanged(t *testing.T) {
 }
 
 func TestProber_AFileThatAPatchOfOursChangedCountsAsBefore(t *testing.T) {
+	t.Parallel()
 	s := newProbeSite(t)
 	site := "site-packages"
 	s.wheel(site, engineFiles)
@@ -185,6 +187,7 @@ func TestProber_AFileThatAPatchOfOursChangedCountsAsBefore(t *testing.T) {
 }
 
 func TestProber_EditableEngine(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Fatalf("%v: make prereqs installs it", err)
 	}
@@ -261,6 +264,7 @@ func TestProber_EditableEngine(t *testing.T) {
 }
 
 func TestProber_ModelFingerprints(t *testing.T) {
+	t.Parallel()
 	s := newProbeSite(t)
 	s.put("models/llama/config.json", `{"layers": 80}`)
 	big := s.put("models/llama/model-00001.safetensors", strings.Repeat("w", 1000))
@@ -288,6 +292,7 @@ func TestProber_ModelFingerprints(t *testing.T) {
 }
 
 func TestProber_InterpretersThatFail(t *testing.T) {
+	t.Parallel()
 	s := newProbeSite(t)
 	broken := s.put("broken", "#!/bin/sh\nexit 9\n")
 	if err := os.Chmod(broken, 0o755); err != nil {

@@ -16,6 +16,7 @@ import (
 // Over a bad line a long step loses many connections that each worked for a
 // while; one that is lost at once every time is given up.
 func TestPatiently_GivesUpOnALineThatNeverWorks(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		lasts time.Duration
 		ends  bool
@@ -48,6 +49,7 @@ func renewals() int {
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "experiments.every(")
 }
 
+// Not beside others, whose renewals are none of its own.
 func TestExecute_NothingRenewsLeasesAfterTheEnd(t *testing.T) {
 	before := renewals()
 	for _, lose := range []bool{false, true} {
@@ -75,6 +77,7 @@ func TestExecute_NothingRenewsLeasesAfterTheEnd(t *testing.T) {
 
 // The journal must tell who was in the way, not only that something was.
 func TestExecute_AHeldLeaseIsNamedInTheJournal(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.hook = func(b Boundary, e record.Event) {
 		if b == AfterEvent && e.Step == stepLaunch && e.Kind == record.EventIntent {

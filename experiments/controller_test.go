@@ -3,6 +3,7 @@ package experiments
 import "testing"
 
 func TestController_KnowsTheDead(t *testing.T) {
+	t.Parallel()
 	if self := Controller(); ControllerGone(self) {
 		t.Errorf("%s is said to be gone", self)
 	}
@@ -34,6 +35,7 @@ func deadController() string {
 }
 
 func TestController_ReadsTheStartBehindAnyName(t *testing.T) {
+	t.Parallel()
 	fields := " S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 777 21"
 	for _, name := range []string{"(sh)", "(a) S 1 (b)", "(x) y) z)"} {
 		if got := startIn("1 " + name + fields); got != "777" {

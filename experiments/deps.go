@@ -102,6 +102,9 @@ type Progress struct {
 	Phase    Phase
 	Message  string
 	Result   *record.Result
+	// Times is how many runs of the cell ended so at once, the last of them with
+	// Result: a launch that fails takes all of its runs along. 0 without a Result.
+	Times int
 }
 
 // Summary is how an execution ended.

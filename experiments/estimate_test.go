@@ -7,6 +7,7 @@ import (
 )
 
 func TestNewPlan_EstimatesFromWhatWasMeasured(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	s.Rounds, s.Repeats = 2, 3
 	for _, c := range []struct {

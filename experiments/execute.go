@@ -66,6 +66,9 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 		return nil, err
 	}
 	defer x.disconnect()
+	if err := x.mayBegin(ctx); err != nil {
+		return nil, err
+	}
 	if err := x.plan.Prepare(ctx, x.host); err != nil {
 		return nil, err
 	}
@@ -77,6 +80,27 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 		return nil, fmt.Errorf("begin sweep: %w", err)
 	}
 	return x.run(ctx, func(context.Context) error { return nil })
+}
+
+// mayBegin finds what speaks against a sweep as a whole, before anything of it is
+// stored: *server.MarkedError, *NoGPUError.
+func (x *execution) mayBegin(ctx context.Context) error {
+	if x.plan.attaches() {
+		return nil
+	}
+	marks, err := x.host.Server.Marks(ctx)
+	if err != nil {
+		return err
+	}
+	if len(marks) > 0 {
+		return &server.MarkedError{Host: x.host.Name, Marks: marks}
+	}
+	for _, c := range x.plan.Cells {
+		if _, err := x.cards(ctx, c.Server); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d Deps) newID() string {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestExecute_MeasuresEverySlotAndPutsTheHostBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	before := []PatchRef{{Name: "theirs", SHA256: "x"}}
 	r.w.patches = before
@@ -74,6 +75,7 @@ func TestExecute_MeasuresEverySlotAndPutsTheHostBack(t *testing.T) {
 }
 
 func TestExecute_JournalOfOneLaunch(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(nil, "steps=2")
 	if _, err := Execute(context.Background(), r.deps(), p, nil); err != nil {
@@ -103,6 +105,7 @@ func launchSteps(l server.Launch) string {
 }
 
 func TestExecute_FailedCellsAreResultsAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.ready = func(l server.Launch) error {
 		switch launchSteps(l) {
@@ -156,6 +159,7 @@ func TestExecute_FailedCellsAreResultsAndTheRestGoesOn(t *testing.T) {
 }
 
 func TestExecute_RunsOfADeadServerAreMeasuredInANewLaunch(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	died := false
 	r.w.bench = func(server.Launch, BenchJob) string {
@@ -174,6 +178,7 @@ func TestExecute_RunsOfADeadServerAreMeasuredInANewLaunch(t *testing.T) {
 }
 
 func TestExecute_AStrangerOnThePortIsNamedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.foreign[31000] = server.Holder{Port: 31000, PID: 4711, User: "eve", Command: "python -m http.server"}
 	p := r.plan(func(s *Spec) { s.Server.Port = 31000 }, "steps=2")
@@ -192,6 +197,7 @@ func TestExecute_AStrangerOnThePortIsNamedAndLeftAlone(t *testing.T) {
 }
 
 func TestExecute_APatchConflictFailsTheCellsThatNeedIt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.patchErr = func(set []PatchRef) error {
 		if len(set) > 0 && set[0].Name == "profiling-v3" {
@@ -210,6 +216,7 @@ func TestExecute_APatchConflictFailsTheCellsThatNeedIt(t *testing.T) {
 }
 
 func TestExecute_CancelUndoesAndResumeGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.hook = func(b Boundary, e record.Event) {
@@ -239,6 +246,7 @@ func TestExecute_CancelUndoesAndResumeGoesOn(t *testing.T) {
 }
 
 func TestExecute_TheRunLimitEndsARun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.bench = func(server.Launch, BenchJob) string { return "hang" }
 	p := r.plan(func(s *Spec) { s.Limits.Run = 30 * time.Millisecond; s.Baseline = nil }, "steps=2")
@@ -254,6 +262,7 @@ func TestExecute_TheRunLimitEndsARun(t *testing.T) {
 }
 
 func TestExecute_SurvivesLostConnections(t *testing.T) {
+	t.Parallel()
 	p := newRig(t).plan(nil, "steps=2")
 	for seed := range uint64(20) {
 		r := newRig(t)
@@ -274,6 +283,7 @@ func TestExecute_SurvivesLostConnections(t *testing.T) {
 }
 
 func TestExecute_AHostThatStaysAwayLeavesTheSweepToResume(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	gone := false
 	r.hook = func(b Boundary, e record.Event) {
@@ -305,6 +315,7 @@ func TestExecute_AHostThatStaysAwayLeavesTheSweepToResume(t *testing.T) {
 }
 
 func TestExecute_KeepLeavesTheLastServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(func(s *Spec) { s.After = AfterKeep }, "steps=1..2")
 	sum, err := Execute(context.Background(), r.deps(), p, nil)
@@ -329,6 +340,7 @@ func TestExecute_KeepLeavesTheLastServer(t *testing.T) {
 }
 
 func TestExecute_AStopWithoutProofEndsTheSweep(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.stopErr = &server.SurvivorError{Host: "gpu-01", Launch: "l", Processes: []server.Survivor{{PID: 7, State: "D"}}}
 	_, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=1..2"), nil)
@@ -340,6 +352,7 @@ func TestExecute_AStopWithoutProofEndsTheSweep(t *testing.T) {
 }
 
 func TestExecute_AMissingSecretIsSaidBeforeAnythingIsBegun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d := r.deps()
 	d.Getenv = nil
@@ -351,6 +364,7 @@ func TestExecute_AMissingSecretIsSaidBeforeAnythingIsBegun(t *testing.T) {
 }
 
 func TestExecute_ALoadThatCannotBeMadeIsSaidBeforeAnythingIsBegun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	_, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=2", "bench.prompts=missing"), nil)
 	if err == nil || r.w.starts != 0 || r.sweep != "" {
@@ -359,6 +373,7 @@ func TestExecute_ALoadThatCannotBeMadeIsSaidBeforeAnythingIsBegun(t *testing.T) 
 }
 
 func TestExecute_ProgressTellsLaunchesAndResults(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if _, err := Execute(context.Background(), r.deps(), r.plan(nil, "steps=1..2"), nil); err != nil {
 		t.Fatal(err)
@@ -372,4 +387,39 @@ func TestExecute_ProgressTellsLaunchesAndResults(t *testing.T) {
 	if diff := cmp.Diff([]string{"1/3 cell 0 done", "2/3 cell 1 done", "3/3 cell 2 done"}, results); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// What a launch fails of is the same for all runs of a cell, and is told once.
+func TestExecute_AFailedLaunchIsToldOncePerCell(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.w.ready = func(l server.Launch) error {
+		if launchSteps(l) == "2" {
+			return &server.ExitedError{Host: "gpu-01", Code: 2}
+		}
+		return nil
+	}
+	p := r.plan(func(s *Spec) { s.Repeats = 3 }, "steps=2", "bench.max_tokens=8,16")
+	if sum, err := Execute(context.Background(), r.deps(), p, nil); err != nil || sum.Failed != 6 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	told := map[int]int{} // times by cell
+	for _, s := range r.seen {
+		if s.Phase != PhaseResult || s.Result.Run.State != record.RunFailed {
+			continue
+		}
+		if _, twice := told[s.Cell.Ord]; twice {
+			t.Errorf("cell %d is told again", s.Cell.Ord)
+		}
+		told[s.Cell.Ord] = s.Times
+	}
+	if len(told) != 2 {
+		t.Errorf("told: %v", told)
+	}
+	for cell, times := range told {
+		if times != 3 {
+			t.Errorf("cell %d is told as %d results", cell, times)
+		}
+	}
+	r.settled(p)
 }

@@ -143,8 +143,9 @@ func judge(ctx context.Context, step string, err error) error {
 	var fatal *fatalError
 	var f *failure
 	var held *server.HeldError
+	var marked *server.MarkedError
 	switch {
-	case errors.As(err, &fatal), errors.As(err, &held): // that somebody else is at work says nothing about the cell
+	case errors.As(err, &fatal), errors.As(err, &held), errors.As(err, &marked): // what is at work on the host, or was left there, says nothing about the cell
 		return err
 	case ctx.Err() != nil && !errors.As(context.Cause(ctx), &f):
 		return context.Cause(ctx)

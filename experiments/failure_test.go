@@ -11,6 +11,7 @@ import (
 
 // Memory that ran out is told apart by what the server did.
 func TestCrashClass(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		crash server.Crash
 		ready bool
@@ -33,6 +34,7 @@ func TestCrashClass(t *testing.T) {
 }
 
 func TestBlamePatch(t *testing.T) {
+	t.Parallel()
 	state := PatchState{Files: []PatchedFile{{Path: "/x/eagle_worker.py", Patches: []string{"profiling-v4"}}, {Path: "/x/scheduler.py"}}}
 	hint := func(kind, file string) string {
 		err := blamePatch(&server.CrashError{Crash: server.Crash{Kind: kind, File: file, Line: 402, Advice: "as ever"}}, state)

@@ -183,6 +183,9 @@ func (f fakeServers) Start(_ context.Context, l server.Launch) (server.Identity,
 		}
 		return s.identity, nil
 	}
+	if len(w.marks) > 0 {
+		return server.Identity{}, &server.MarkedError{Host: "gpu-01", Marks: w.marks}
+	}
 	if h, ok := w.foreign[l.Port]; ok {
 		return server.Identity{}, &server.PortError{Host: "gpu-01", Holder: h}
 	}
@@ -200,6 +203,12 @@ func (f fakeServers) Start(_ context.Context, l server.Launch) (server.Identity,
 		w.onStart(l)
 	}
 	return s.identity, nil
+}
+
+func (f fakeServers) Marks(context.Context) ([]server.Mark, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return f.w.marks, f.w.enter()
 }
 
 func (f fakeServers) Look(_ context.Context, id string) (server.State, error) {

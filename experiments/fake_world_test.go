@@ -45,6 +45,7 @@ type world struct {
 	disturbs    []string // what touched a server while it was measured
 	patchErr    func(set []PatchRef) error
 	stopErr     error
+	marks       []server.Mark
 	environ     map[string]string // added to what a server process has
 	probes      []LaunchQuery     // that were asked
 	probe       func(q LaunchQuery) (LaunchProbe, error)
@@ -165,7 +166,7 @@ func (f fakeBenches) Poll(_ context.Context, j BenchJob) (BenchProgress, error) 
 		return BenchProgress{State: BenchDead, Detail: "killed"}, nil
 	}
 	s := w.servers[b.job.Launch]
-	report := &BenchReport{StartUs: 1, EndUs: 2, Completed: b.job.Plan.Requests, Raw: []byte(`{"dir":"` + j.Dir + `"}`)}
+	report := &BenchReport{StartUs: 1, EndUs: 2, Completed: b.job.Plan.Requests, Raw: []byte(`{"dir":"` + j.Dir + `","requests":[{"output":"of ` + j.Dir + `"}]}`)}
 	if b.job.Warm {
 		report.Warmup = &bench.Warmup{Sent: b.job.Plan.Warmup.Requests(b.job.Plan.Concurrency)}
 	}

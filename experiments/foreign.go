@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"specrun/deploy/server"
@@ -160,9 +161,15 @@ func (r *restart) claim(ctx context.Context) error {
 }
 
 // leases are those a server of ours has. Its GPUs are known only by its
-// environment; without it, it may use all.
+// environment, as indexes or UUIDs; without it, it may use all.
 func (r *restart) leases(environ map[string]string) []string {
-	r.names = server.GPULeases(r.saved.GPUs(environ["CUDA_VISIBLE_DEVICES"])) // one card has one name for everybody
+	var gpus []string
+	for g := range strings.SplitSeq(environ["CUDA_VISIBLE_DEVICES"], ",") {
+		if g = strings.TrimSpace(g); g != "" {
+			gpus = append(gpus, firstOf(r.saved.Cards[g], g)) // one card has one name for everybody
+		}
+	}
+	r.names = server.GPULeases(gpus)
 	if r.saved.Port != 0 {
 		r.names = append(r.names, server.PortLease(r.saved.Port))
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestParseArgs_Values(t *testing.T) {
+	t.Parallel()
 	for arg, want := range map[string]string{
 		"steps=1..4":               "1|2|3|4",
 		"steps=1..9..2":            "1|3|5|7|9",
@@ -46,6 +47,7 @@ func TestParseArgs_Values(t *testing.T) {
 }
 
 func TestParseArgs_TypesPlainTextsOnly(t *testing.T) {
+	t.Parallel()
 	axes, err := ParseArgs([]string{`x=1,"1",0.5,true,"true",null,08`})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +62,7 @@ func TestParseArgs_TypesPlainTextsOnly(t *testing.T) {
 }
 
 func TestParseArgs_Linked(t *testing.T) {
+	t.Parallel()
 	axes, err := ParseArgs([]string{`steps+draft+mode=1+2+prefill,2+3+"a+b"`})
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +77,7 @@ func TestParseArgs_Linked(t *testing.T) {
 }
 
 func TestParseArgs_Errors(t *testing.T) {
+	t.Parallel()
 	for arg, want := range map[string]string{
 		"steps":             "key=values",
 		"steps=":            "no value",

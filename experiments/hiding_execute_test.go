@@ -15,6 +15,7 @@ import (
 // What a server prints of itself is kept, of runs that work and of those that
 // fail, but not the secrets in it.
 func TestExecute_WhatIsKeptHasNoSecrets(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"", "server-dies"} {
 		r := newRig(t)
 		r.w.environ = map[string]string{"OPENAI_API_KEY": "sk-of-the-session"}
@@ -92,6 +93,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 }
 
 func TestPlan_IsShownWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(func(s *Spec) {
 		s.Server.Flags = append(s.Server.Flags, Flag{Name: "api-key", Value: Value{Scalar: ParseScalar("abc")}})
@@ -121,6 +123,7 @@ func TestPlan_IsShownWithoutSecrets(t *testing.T) {
 // A value of an axis names cells, everywhere: a secret is refused as one, and the
 // refusal does not tell it.
 func TestResolve_RefusesSecretsAsValues(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	s.Params = append(s.Params, Param{Name: "access"})
 	s.Server.Flags = append(s.Server.Flags, Flag{Name: "api-key", Value: Value{Scalar: ParseScalar("${access}")}})

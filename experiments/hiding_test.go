@@ -15,6 +15,7 @@ import (
 )
 
 func TestHiding_FindsASecretOnEveryBorder(t *testing.T) {
+	t.Parallel()
 	const secret, named = "opensesame-0123456789", "sk-named-only"
 	texts := map[string]string{
 		"in a line":                  "a\nb " + secret + " c\napi_key='" + named + "'\n",
@@ -56,6 +57,7 @@ type bySteps struct {
 func (b bySteps) Read(p []byte) (int, error) { return b.r.Read(p[:min(len(p), b.most)]) }
 
 func TestHiding_IsOfBoundedMemory(t *testing.T) {
+	t.Parallel()
 	for name, line := range map[string]string{"lines": strings.Repeat("Decode batch. #token: 12, gen throughput (token/s): 23.1\n", 1000), "one line": strings.Repeat("z", 60_000)} {
 		times := tier.Size(40, 300)
 		var parts []io.Reader
@@ -79,6 +81,7 @@ func TestHiding_IsOfBoundedMemory(t *testing.T) {
 }
 
 func TestHiding_PassesErrorsOn(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	got, err := io.ReadAll(newHiding(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), newRedactor("h", nil)))
 	if string(got) != "a\nb" || !errors.Is(err, broken) {
@@ -87,6 +90,7 @@ func TestHiding_PassesErrorsOn(t *testing.T) {
 }
 
 func TestHideSecrets_ComparesTheOriginal(t *testing.T) {
+	t.Parallel()
 	const text = "a\nserver_args=ServerArgs(model_path='/m', api_key='sk-abcdefgh', tp_size=8)\nb\n"
 	h := HideSecrets(strings.NewReader(text), "", digest([]byte(text)))
 	got, err := io.ReadAll(h)
@@ -100,6 +104,7 @@ func TestHideSecrets_ComparesTheOriginal(t *testing.T) {
 
 // In every way in which a program may print one.
 func TestRedactor_FormsOfASecret(t *testing.T) {
+	t.Parallel()
 	r := newRedactor("h", nil)
 	secret := "it's \"a\\b\" & c/d"
 	key := "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nshort\n"
@@ -124,6 +129,7 @@ func TestRedactor_FormsOfASecret(t *testing.T) {
 }
 
 func TestRedactor_NamedValues(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"ServerArgs(api_key='sk-hidden-1', x=1)", `{'admin_api_key': "sk-hidden-1"}`, `{"hf_token":"sk-hidden-1"}`, "export HF_TOKEN=sk-hidden-1; x",
 		"non-default args: {'api_key': ['sk-hidden-1', 'sk-hidden-1']}", "GET /?api_key=sk-hidden-1&x=1", "--ssl-keyfile-password sk-hidden-1", "password='sk-hidden-1'", "Authorization: Bearer sk-hidden-1"} {
 		if got := newRedactor("h", nil).text(text); strings.Contains(got, "hidden") {
@@ -143,6 +149,7 @@ func TestRedactor_NamedValues(t *testing.T) {
 
 // A log may have something like a secret in each line.
 func TestRedactor_RemembersABoundedNumber(t *testing.T) {
+	t.Parallel()
 	r := newRedactor("h", nil)
 	for i := range 3 * mostSecrets {
 		if got := r.text(fmt.Sprintf("api_key='sk-number-%d'", i)); strings.Contains(got, "sk-") {

@@ -135,6 +135,7 @@ func samples(t testing.TB) map[string][]byte {
 }
 
 func TestImportFilter_RowsReadLikeTheLog(t *testing.T) {
+	t.Parallel()
 	b := newFilterBench(t)
 	all := samples(t)
 	for n, name := range slices.Sorted(maps.Keys(all)) {

@@ -56,6 +56,7 @@ func bigLog(t testing.TB, path string, size int64, every int) {
 
 // What travels is a small part of a log, and what is read is the same.
 func TestImportHost_OverASlowLink(t *testing.T) {
+	t.Parallel()
 	sshd := remotetest.StartSSHD(t, remotetest.Options{})
 	proxy := remotetest.StartProxy(t, sshd.HostPort())
 	h, err := remote.Dial(context.Background(), proxy.Through(sshd.Config()))
@@ -70,7 +71,7 @@ func TestImportHost_OverASlowLink(t *testing.T) {
 	}{"few rows": {200, 0.01}, "nearly all rows": {1, 0.10}} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "it's a server.log")
-			bigLog(t, path, 32<<20, c.every)
+			bigLog(t, path, 16<<20, c.every)
 			before, sent := proxy.Received(), proxy.Sent()
 			var got experiments.ImportFile
 			filter, err := experiments.ImportHost(context.Background(), h, experiments.ImportRequest{Patterns: []string{filepath.Dir(path) + "/it's *.log"}},
@@ -99,6 +100,7 @@ func TestImportHost_OverASlowLink(t *testing.T) {
 
 // A file that the account may not read is one error, the others are read.
 func TestImportHost_Unreadable(t *testing.T) {
+	t.Parallel()
 	sshd := remotetest.StartSSHD(t, remotetest.Options{UID: 54321})
 	h := sshd.Dial(t)
 	dir := t.TempDir()

@@ -146,6 +146,7 @@ func zipped(t *testing.T, b []byte) []byte {
 }
 
 func TestImportHost_ReadsAsTheFileHere(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	log := serverLog(3000, 200)
 	names := []string{"server.log", "it's \"quoted\" $HOME.log", "two\nlines.log", "-n", "st*r.log", "small.log", "no end.log", "old.log.gz", "bench.json", "hole.log"}
@@ -209,6 +210,7 @@ func TestImportHost_ReadsAsTheFileHere(t *testing.T) {
 }
 
 func TestImportHost_WhatCannotBeReadIsNamed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "packed.xz"), []byte("\xfd7zXZ\x00 and so on"))
 	putFile(t, filepath.Join(dir, "good.log"), serverLog(50, 5))
@@ -247,6 +249,7 @@ func TestImportHost_WhatCannotBeReadIsNamed(t *testing.T) {
 }
 
 func TestImportHost_KnownContentDoesNotTravelAndGrowthIsSeen(t *testing.T) {
+	t.Parallel()
 	log := serverLog(4000, 200)
 	short := log[:400000]
 	file := putFile(t, filepath.Join(t.TempDir(), "server.log"), log)
@@ -273,6 +276,7 @@ func TestImportHost_KnownContentDoesNotTravelAndGrowthIsSeen(t *testing.T) {
 // However many logs were imported before, and whatever tools the host has, a log
 // that has grown is seen to be one of them.
 func TestImportHost_GrowthIsSeenAmongManyKnown(t *testing.T) {
+	t.Parallel()
 	small, log := serverLog(900, 200), serverLog(4000, 200)
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "a.log"), small)
@@ -300,6 +304,7 @@ func TestImportHost_GrowthIsSeenAmongManyKnown(t *testing.T) {
 
 // A packed log that was cut off is not taken for a whole one by any tool.
 func TestImportHost_ADamagedGzipFileIsAnError(t *testing.T) {
+	t.Parallel()
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write(serverLog(3000, 20)); err != nil {
@@ -344,6 +349,7 @@ func TestImportHost_FailureOfTheReceiverEndsIt(t *testing.T) {
 
 // Without Python more may travel, but nothing that counts is lost.
 func TestImportHost_AwkReadsTheSamplesAlike(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	all := samples(t)
 	names := slices.Sorted(maps.Keys(all))

@@ -45,13 +45,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// tokenName is the only variable that these controllers have.
+const tokenName = "PRACTICE_TEST_TOKEN"
+
 func deps(h lab.Host, r experiments.Recorder) experiments.Deps {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
 	return experiments.Deps{
-		Getenv:   os.LookupEnv,
+		Getenv:   func(name string) (string, bool) { return "open-sesame", name == tokenName },
 		Recorder: r,
 		Hosts: func(ctx context.Context, name string) (*experiments.Host, error) {
 			c, err := remote.Dial(ctx, remote.Config{Name: name, Address: h.Address, Port: h.Port, User: h.User,
@@ -234,6 +237,7 @@ func settled(t *testing.T, l *lab.Lab, db *store.Store, p *experiments.Plan) rec
 }
 
 func TestLab_SweepMeasuresWhatTheModelSays(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, nil)
 	p := planFor(t, l.Host(), nil, "steps=1..2")
 	db := openStore(t, filepath.Join(t.TempDir(), "results.db"))
@@ -269,6 +273,7 @@ func TestLab_SweepMeasuresWhatTheModelSays(t *testing.T) {
 }
 
 func TestLab_FailingCellsAreResults(t *testing.T) {
+	t.Parallel()
 	one, two, three := 1, 2, 3
 	l := startLab(t, 0.05, func(s *lab.Settings) {
 		s.Failures = []lab.Failure{{Kind: lab.Crash, Steps: &one}, {Kind: lab.NeverReady, Steps: &two}, {Kind: lab.Stall, Steps: &three, AfterTokens: 40}}

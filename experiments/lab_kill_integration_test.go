@@ -160,9 +160,10 @@ func (k *killer) kill(t *testing.T, boundary int, after time.Duration) (out stri
 }
 
 // TestLab_SIGKILLAtEveryEventBoundaryThenResume kills the real thing at every
-// second boundary, in the soak at each. TestResume_AfterAKillAtEveryEventBoundary
+// third boundary, in the soak at each. TestResume_AfterAKillAtEveryEventBoundary
 // leaves out none, with a host that is imitated.
 func TestLab_SIGKILLAtEveryEventBoundaryThenResume(t *testing.T) {
+	t.Parallel()
 	out, _ := newKiller(t, oneLaunch, "steps=2").kill(t, 0, 0)
 	_, number, _ := strings.Cut(strings.TrimSpace(out), "boundaries ")
 	boundaries, err := strconv.Atoi(number)
@@ -171,11 +172,12 @@ func TestLab_SIGKILLAtEveryEventBoundaryThenResume(t *testing.T) {
 	}
 	t.Logf("%d boundaries", boundaries)
 	const hosts = 4
+	stride := tier.Stride(3)
 	for h := range hosts {
 		t.Run(fmt.Sprintf("host %d", h), func(t *testing.T) {
 			t.Parallel()
 			k := newKiller(t, oneLaunch, "steps=2")
-			for n := h + 1; n <= boundaries; n += hosts * tier.Stride(2) {
+			for n := 1 + h*stride; n <= boundaries; n += hosts * stride {
 				if _, killed := k.kill(t, n, 0); !killed || t.Failed() {
 					t.Fatalf("boundary %d of %d: killed %v", n, boundaries, killed)
 				}
@@ -185,6 +187,7 @@ func TestLab_SIGKILLAtEveryEventBoundaryThenResume(t *testing.T) {
 }
 
 func TestLab_SIGKILLAtRandomMomentsThenResume(t *testing.T) {
+	t.Parallel()
 	k := newKiller(t, func(s *experiments.Spec) { s.Repeats = 2 }, "steps=1..2")
 	if k.plan.Runs() != 6 {
 		t.Fatalf("%d runs", k.plan.Runs())

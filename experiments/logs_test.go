@@ -12,6 +12,7 @@ import (
 // Somebody deletes the log of a server that is being measured: its runs keep
 // what the client measured, and the other cells go on.
 func TestExecute_GoesOnWithoutALogThatWasDeleted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.bench = func(l server.Launch, _ BenchJob) string {
 		if r.w.starts == 1 {

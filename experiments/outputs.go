@@ -1,8 +1,11 @@
 package experiments
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"specrun/experiments/bench"
@@ -14,6 +17,9 @@ const (
 	promptsKey = "prompts_sha256"
 	outputsKey = "outputs_sha256"
 )
+
+// reportName is the artifact of a run that has the benchmark's report.
+const reportName = "bench.json"
 
 func (r BenchReport) facts() []record.Fact {
 	var f facts
@@ -28,7 +34,7 @@ func (r BenchReport) facts() []record.Fact {
 type firsts struct {
 	prompts  map[string]string // hash by load
 	outputs  map[string]string // hash by shape
-	baseline []bench.Request   // nil: not measured by this controller yet
+	baseline []bench.Request   // nil: not measured yet
 }
 
 // fill says what a window is compared with.
@@ -42,7 +48,7 @@ func (f *firsts) fill(w *Window) {
 // note remembers a run that was measured.
 func (f *firsts) note(c Cell, r BenchReport) {
 	f.keep(c, r.PromptsSHA, r.OutputsSHA)
-	if f.baseline != nil || !c.Baseline || c.Bench.Temperature != 0 {
+	if !f.wants(c) {
 		return
 	}
 	var report bench.Report
@@ -51,7 +57,45 @@ func (f *firsts) note(c Cell, r BenchReport) {
 	}
 }
 
-// recall remembers a run of an earlier controller. Its text is not known here.
+// wants says that the outputs of a run of the cell are those that later ones are
+// compared with.
+func (f *firsts) wants(c Cell) bool {
+	return f.baseline == nil && c.Baseline && c.Bench.Temperature == 0
+}
+
+// recallBaseline takes the first baseline's outputs from what an earlier controller
+// kept. Without them the later runs' are not checkable, as their checks say.
+func (x *execution) recallBaseline(ctx context.Context, c Cell, run string, kept []record.Artifact) {
+	if !x.firsts.wants(c) {
+		return
+	}
+	for _, a := range kept {
+		if a.RunID != run || a.Name != reportName {
+			continue
+		}
+		report, err := x.readReport(ctx, a)
+		if err != nil {
+			x.note(fmt.Sprintf("the outputs of run %s, the first of the baseline, cannot be read, so that later runs' are not compared with them: %v", run, err))
+			return
+		}
+		x.firsts.baseline = report.Requests
+	}
+}
+
+func (x *execution) readReport(ctx context.Context, a record.Artifact) (report bench.Report, err error) {
+	r, _, err := x.deps.Recorder.Kept(ctx, a.SHA256)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	text, err := io.ReadAll(r) // to its end, where the store finds that it is what was kept
+	if err != nil {
+		return report, err
+	}
+	return report, json.Unmarshal(text, &report)
+}
+
+// recall remembers a run of an earlier controller, but for its outputs' text.
 func (f *firsts) recall(c Cell, provenance []record.Fact) {
 	var prompts, outputs string
 	for _, p := range provenance {

@@ -33,6 +33,7 @@ func plan(t *testing.T, s *Spec, args ...string) *Plan {
 }
 
 func TestNewPlan_BenchAxesShareALaunch(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	s.Rounds, s.Repeats = 2, 2
 	p := plan(t, s, "steps=1,2", "bench.concurrency=1,4")
@@ -76,6 +77,7 @@ func turns(p *Plan) string {
 }
 
 func TestNewPlan_RoundsAlternate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		rounds int
 		after  After
@@ -103,6 +105,7 @@ func TestNewPlan_RoundsAlternate(t *testing.T) {
 }
 
 func TestNewPlan_AnAATwiceEverything(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	s.Where, s.Rounds, s.Order = nil, 3, OrderGrid
 	s.Bench = append(s.Bench, Entry{Name: "quotable", Value: ParseScalar("true")})
@@ -137,6 +140,7 @@ func TestNewPlan_AnAATwiceEverything(t *testing.T) {
 }
 
 func TestNewPlan_ProbeIsOneCellInPairs(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	s.Rounds, s.Repeats, s.Order, s.After = 7, 5, OrderGrid, AfterKeep
 	s.Bench = append(s.Bench, Entry{Name: "quotable", Value: ParseScalar("true")})
@@ -181,6 +185,7 @@ func quotable(s *Spec) {
 }
 
 func TestNewPlan_QuotableAnnouncesWhatFollows(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	plain := plan(t, s, "steps=1..2")
 	quotable(s)
@@ -209,6 +214,7 @@ func TestNewPlan_QuotableAnnouncesWhatFollows(t *testing.T) {
 }
 
 func TestPlan_IsDeterministicAndSurvivesJSON(t *testing.T) {
+	t.Parallel()
 	text, sha, err := plan(t, loadExample(t), "steps=1..4", "mode=prefill,decode").Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +239,7 @@ func TestPlan_IsDeterministicAndSurvivesJSON(t *testing.T) {
 }
 
 func TestPlan_KeysFollowTheMeaning(t *testing.T) {
+	t.Parallel()
 	base := resolve(t, loadExample(t), "steps=2").Cells[1].Key
 	for name, args := range map[string][]string{
 		"env": {"steps=2", "env.NCCL_PROTO=Simple"}, "patch": {"steps=2", "patches=profiling-v3"}, "bench": {"steps=2", "bench.requests=3"},

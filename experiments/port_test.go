@@ -12,6 +12,7 @@ import (
 )
 
 func TestAutoPort_LaunchesBeginApartWithinTheRange(t *testing.T) {
+	t.Parallel()
 	places := map[int]bool{}
 	for i := range 2000 {
 		port := autoPort(fmt.Sprintf("launch%d", i))
@@ -47,6 +48,7 @@ func (r *rig) ports() []int {
 }
 
 func TestExecute_AnAutomaticPortPassesByWhoIsThere(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for port := firstAutoPort; port < firstAutoPort+autoPorts*autoPortStep; port += 2 * autoPortStep {
 		r.w.foreign[port] = server.Holder{Port: port, PID: 4711}
@@ -70,6 +72,7 @@ func TestExecute_AnAutomaticPortPassesByWhoIsThere(t *testing.T) {
 // A stranger may take the port after it was found free: before the start, which
 // then refuses, or while the server comes up, which then dies.
 func TestExecute_APortThatIsTakenMeanwhileIsLeftForAnother(t *testing.T) {
+	t.Parallel()
 	taken := map[string]func(r *rig){
 		"before the start": func(r *rig) {
 			once := true
@@ -114,6 +117,7 @@ func TestExecute_APortThatIsTakenMeanwhileIsLeftForAnother(t *testing.T) {
 }
 
 func TestExecute_ASecondTakenPortIsAFailure(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.ready = func(server.Launch) error {
 		return &server.CrashError{Host: "gpu-01", Crash: server.Crash{Kind: "port_in_use", Evidence: "address already in use"}}
@@ -138,6 +142,7 @@ func TestExecute_ASecondTakenPortIsAFailure(t *testing.T) {
 }
 
 func TestResume_AfterAKillWhileThePortIsChanged(t *testing.T) {
+	t.Parallel()
 	run := func(n int) (r *rig, p *Plan, lived bool, boundaries int) {
 		r = newRig(t)
 		once := true
@@ -169,6 +174,7 @@ func TestResume_AfterAKillWhileThePortIsChanged(t *testing.T) {
 }
 
 func TestNewPlan_SaysWhichPortOfACommandIsAPlaceholder(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	l := r.plan(nil, "steps=2").Launches[0]
 	if l.Placeholder == 0 || !strings.Contains(l.Command, fmt.Sprint("--port ", l.Placeholder)) {

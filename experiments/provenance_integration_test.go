@@ -48,7 +48,7 @@ func differ(a, b record.RunData, groups ...string) []string {
 // Over real SSH, with the practice host's own nvidia-smi: what a run knows of
 // itself, and that it knows what was changed between two.
 func TestLab_ProvenanceNamesWhatChanged(t *testing.T) {
-	t.Setenv("SPECRUN_TEST_TOKEN", "open-sesame")
+	t.Parallel()
 	l := startLab(t, 0.2, func(s *lab.Settings) { s.Cards = 2 })
 	plain := runsOf(t, l, withToken, "steps=2")
 	if len(plain) != 2 {
@@ -116,5 +116,5 @@ func TestLab_ProvenanceNamesWhatChanged(t *testing.T) {
 }
 
 func withToken(s *experiments.Spec) {
-	s.Server.Env = append(s.Server.Env, experiments.EnvVar{Name: "PRACTICE_TOKEN", From: "SPECRUN_TEST_TOKEN"})
+	s.Server.Env = append(s.Server.Env, experiments.EnvVar{Name: "PRACTICE_TOKEN", From: tokenName})
 }

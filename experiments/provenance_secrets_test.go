@@ -17,6 +17,7 @@ import (
 )
 
 func TestIsSecret_ByWords(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "DB_PASSWORD", "api-key", "admin_api_key", "apiKey", "ssl_keyfile_password",
 		"GITHUB_TOKEN_2", "GOOGLE_APPLICATION_CREDENTIALS", "BASIC_AUTH", "hf-token", "PASSWORD", "MYSQL_PWD"} {
 		if !isSecret(name) {
@@ -32,6 +33,7 @@ func TestIsSecret_ByWords(t *testing.T) {
 }
 
 func TestRedactor_TellsThatASecretChanged(t *testing.T) {
+	t.Parallel()
 	a, b := newRedactor("h1", nil), newRedactor("h1", nil)
 	if a.hide("hunter2") != b.hide("hunter2") || a.hide("hunter2") == a.hide("hunter3") {
 		t.Error("equal secrets must stand out as equal on one host, others as other")
@@ -42,6 +44,7 @@ func TestRedactor_TellsThatASecretChanged(t *testing.T) {
 }
 
 func TestRedactor_Texts(t *testing.T) {
+	t.Parallel()
 	r := newRedactor("h", map[string]string{"MINE": "X"})
 	env := r.values(map[string]string{"MINE": "opensesame", "HF_TOKEN": "hf_abcdef123456", "EMPTY_TOKEN": "", "ARGS": "--x opensesame", "PLAIN": "c",
 		"PROXY": "http://joe:swordfish@proxy:3128/", "PIP": "https://ghp_0123456789abcdef@github.com/x", "FLAGS": "--api-key tellnobody --tp 8",
@@ -75,6 +78,7 @@ func TestRedactor_Texts(t *testing.T) {
 // The keys of facts are names: taken for secrets they would be hidden in every
 // fact, argument and log of the run, such as the name of the engine's package.
 func TestRedactor_KeysOfFactsAreNames(t *testing.T) {
+	t.Parallel()
 	raw, err := json.Marshal(launchFacts{Host: []record.Fact{{Group: "packages", Key: "sglang", Value: "0.5.10"}, {Group: "host", Key: "kernel", Value: "6.8"}, {Group: "env", Key: "X", Value: "--api-key tellnobody"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +101,7 @@ func TestRedactor_KeysOfFactsAreNames(t *testing.T) {
 // What a session's and a spec's secrets are must be nowhere in the store: not in
 // the database, not in what is kept beside it, not in what is told meanwhile.
 func TestExecute_SecretsAreNowhere(t *testing.T) {
+	t.Parallel()
 	secrets := []string{"hunter2", "sk-session-secret", "pw-in-url", "argv-secret", "told-by-the-host", "server-says-it"}
 	r := newRig(t)
 	r.w.environ = map[string]string{"OPENAI_API_KEY": "sk-session-secret", "HTTPS_PROXY": "http://me:pw-in-url@proxy", "PLAIN": "contains hunter2 too", "SSH_CONNECTION": "1.2.3.4", "NCCL_ALGO": "Ring"}
@@ -199,6 +204,7 @@ func TestExecute_SecretsAreNowhere(t *testing.T) {
 
 // A server that dies may quote its arguments.
 func TestExecute_AFailureTellsNoSecret(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.ready = func(server.Launch) error { return errors.New("died: namespace(api_key='hunter2-of-the-spec', tp=8)") }
 	var told strings.Builder
@@ -229,6 +235,7 @@ func TestExecute_AFailureTellsNoSecret(t *testing.T) {
 }
 
 func TestEnvironment_LeavesTheSessionOut(t *testing.T) {
+	t.Parallel()
 	got := environment(map[string]string{"TERM": "xterm", "SSH_CLIENT": "x", "_": "/bin/x", "XDG_SESSION_ID": "3", "XDG_CACHE_HOME": "/c", "PATH": "/bin", "LS_COLORS": "x",
 		"SPECRUN_RUN_ID": "r", "LONG": strings.Repeat("x", 5000), "HOME": "/root"}, newRedactor("h", nil))
 	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{"HOME", "LONG", "PATH", "XDG_CACHE_HOME"}) {
@@ -240,6 +247,7 @@ func TestEnvironment_LeavesTheSessionOut(t *testing.T) {
 }
 
 func TestCacheFolders(t *testing.T) {
+	t.Parallel()
 	got := cacheFolders(map[string]string{"HOME": "/h", "TRITON_CACHE_DIR": "/t", "FLASHINFER_WORKSPACE_BASE": "/f"}, "joe")
 	for _, want := range []string{"/t", "/f/.cache/flashinfer", "/tmp/torchinductor_joe", "/h/.cache/tvm-ffi"} {
 		if !slices.Contains(got, want) {
@@ -249,6 +257,7 @@ func TestCacheFolders(t *testing.T) {
 }
 
 func TestLiteralSecrets_AreNamed(t *testing.T) {
+	t.Parallel()
 	got := secretNames(literalSecrets([]Cell{{Server: ServerConfig{Flags: []ServerFlag{{Name: "api-key", Values: []string{"x"}}, {Name: "tp-size", Values: []string{"8"}}},
 		Args: []string{"--admin-api-key=y", "--ssl-keyfile-password", "z", "--tp", "8"}, Env: map[string]string{"HF_TOKEN": "t", "NCCL_PROTO": "LL", "EMPTY_TOKEN": ""},
 		Secrets: map[string]string{"OTHER_TOKEN": "X"}}}}))

@@ -30,6 +30,7 @@ func (r *rig) quoted(p *Plan) (ords, rounds []int) {
 }
 
 func TestExecute_QuotableRepeatsTheBestCellWithoutItsPatch(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.quotePlan(2)
 	var patched []int
@@ -58,6 +59,7 @@ func TestExecute_QuotableRepeatsTheBestCellWithoutItsPatch(t *testing.T) {
 }
 
 func TestExecute_QuotableWithTheBaselineBestRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.ready = func(l server.Launch) error {
 		if launchSteps(l) != "none" {
@@ -83,6 +85,7 @@ func TestExecute_QuotableWithTheBaselineBestRepeatsNothing(t *testing.T) {
 }
 
 func TestResume_QuotableAfterAKillAtEveryEventBoundary(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	count := r.killAt(0)
 	if _, err, _ := r.execute(r.quotePlan(1)); err != nil {
@@ -112,6 +115,7 @@ func TestResume_QuotableAfterAKillAtEveryEventBoundary(t *testing.T) {
 // A cell that failed is tried again and becomes the best, when another one's quote
 // is half done: what is empty of that is closed, so that nothing is missing.
 func TestResume_AnotherBestClosesTheQuoteThatWasBegun(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		broken, begun string // steps of the cell that fails first, and of the one that is best without it
 		ord           int    // of the quote that is begun

@@ -27,6 +27,7 @@ func hasLabel(d record.RunData, name string) bool {
 
 // Two starts in one file are two runs, each with its own arguments and times.
 func TestReadLogRuns_EachStartIsARun(t *testing.T) {
+	t.Parallel()
 	start := func(hour, steps string) string {
 		decode := "Decode batch, #running-req: 1, #token: 9, token usage: 0.01, accept len: 1.87, cuda graph: True, gen throughput (token/s): 90.00, #queue-req: 0, \n"
 		at := "[2026-01-01 " + hour + ":00:0"
@@ -68,6 +69,7 @@ func TestReadLogRuns_EachStartIsARun(t *testing.T) {
 
 // A profiler's own line says who printed it and what its TOTAL spans.
 func TestReadLogRuns_ProfilerLineNamesItself(t *testing.T) {
+	t.Parallel()
 	line := `{"specrun":"profile","schema":1,"profiler":"profiling-v4","version":"1.0","hash":"0123456789abcdef","worker":"v1","rank":0,"t_start":1767261600.5,"t_end":1767261603,"cycles":120,"wall_ms":2400,"batch_sum":120,"batch_min":1,"batch_max":1,"tokens":225,"request_cycles":120,"steps":2}` + "\n"
 	runs, err := ReadLogRuns(strings.NewReader(line), "old.log")
 	if err != nil || len(runs) != 1 {

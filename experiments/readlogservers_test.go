@@ -9,6 +9,7 @@ import (
 // Two servers that write into one log, in turns, are two runs, and each start of
 // one is a run again.
 func TestReadLogRuns_EachServerIsARun(t *testing.T) {
+	t.Parallel()
 	for name, prefix := range map[string][2]string{
 		"service": {"web-1  | ", "web-2  | "},
 		"pod":     {"[pod/web-1/main] ", "[pod/web-2/main] "},
@@ -65,6 +66,7 @@ func TestReadLogRuns_EachServerIsARun(t *testing.T) {
 
 // What stands beside the server and says nothing of it is no run.
 func TestReadLogRuns_AContainerWithoutNumbersIsNoRun(t *testing.T) {
+	t.Parallel()
 	log := "web-1  | [2026-01-01 10:00:00] " + strings.TrimPrefix(fmt.Sprintf(storyDecode, 1.9, 90.), "[2026-11-29 10:00:00] ")
 	log += log + "client-1  | Output token throughput (tok/s):         88.10\n"
 	runs, err := ReadLogRuns(strings.NewReader(log), "x.log")

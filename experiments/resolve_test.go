@@ -26,6 +26,7 @@ func cellLines(cells []Cell) []string {
 }
 
 func TestResolve_StepsWithBaselineAndDerivedDraft(t *testing.T) {
+	t.Parallel()
 	e := resolve(t, loadExample(t), "steps=1..3")
 	want := []string{
 		"map[] base=true spec= patches=0 c=1",
@@ -48,6 +49,7 @@ func TestResolve_StepsWithBaselineAndDerivedDraft(t *testing.T) {
 }
 
 func TestResolve_SpecAxesOnlyWhenNoKeyIsNamed(t *testing.T) {
+	t.Parallel()
 	if n := len(resolve(t, loadExample(t)).Cells); n != 1+4*2 {
 		t.Errorf("%d cells, want the baseline and steps x mode", n)
 	}
@@ -57,6 +59,7 @@ func TestResolve_SpecAxesOnlyWhenNoKeyIsNamed(t *testing.T) {
 }
 
 func TestResolve_RulesDropAndSayWhich(t *testing.T) {
+	t.Parallel()
 	e := resolve(t, loadExample(t), "steps=1..2", "topk=1,4", "draft=3,8")
 	var got []string
 	for _, d := range e.Dropped {
@@ -82,6 +85,7 @@ func TestResolve_RulesDropAndSayWhich(t *testing.T) {
 }
 
 func TestResolve_EqualServersMerge(t *testing.T) {
+	t.Parallel()
 	s := loadExample(t)
 	s.Where = nil // so that topk=1 keeps draft tokens that the engine ignores
 	e := resolve(t, s, "steps=0..1", "draft=2,7")
@@ -102,6 +106,7 @@ func TestResolve_EqualServersMerge(t *testing.T) {
 }
 
 func TestResolve_OtherAxes(t *testing.T) {
+	t.Parallel()
 	e := resolve(t, loadExample(t), "patches=none,profiling-v4+profiling-v3", "env.NCCL_PROTO=LL,null", "flag.page-size=64",
 		"mem-fraction-static=0.80", "python=/opt/py")
 	if len(e.Cells) != 5 {
@@ -127,6 +132,7 @@ func TestResolve_OtherAxes(t *testing.T) {
 }
 
 func TestResolve_UnknownKeyNamesTheNearest(t *testing.T) {
+	t.Parallel()
 	for key, want := range map[string]string{
 		"stpes": "steps", "mem-fraction-sttic": "mem-fraction-static", "bench.concurency": "concurrency", "patch": "patches", "num-steps": "speculative-num-steps",
 		"zzzzzz": "flag.zzzzzz",
@@ -141,6 +147,7 @@ func TestResolve_UnknownKeyNamesTheNearest(t *testing.T) {
 
 // Of a server that somebody else runs neither flags nor variables can be set.
 func TestResolve_UnknownKeyOfAnAttachedServer(t *testing.T) {
+	t.Parallel()
 	for key, want := range map[string]string{"concurrency": "did you mean bench.concurrency?", "zzzzzz": "bench.concurrency=1,8"} {
 		s := loadExample(t)
 		s.Server.Attach = &AttachSpec{URL: "http://127.0.0.1:1"}
@@ -153,6 +160,7 @@ func TestResolve_UnknownKeyOfAnAttachedServer(t *testing.T) {
 }
 
 func TestResolve_CellErrorNamesTheCell(t *testing.T) {
+	t.Parallel()
 	_, err := Resolve(loadExample(t), fakeOptions(Axis{Arg: "steps=x", Keys: []string{"steps"}, Rows: [][]Scalar{{ParseScalar("x")}}}))
 	var ce *CellError
 	if !errors.As(err, &ce) || ce.Cell != "steps=x" {
@@ -161,6 +169,7 @@ func TestResolve_CellErrorNamesTheCell(t *testing.T) {
 }
 
 func TestResolve_SingleTakesOneCell(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions()
 	o.Single = true
 	e, err := Resolve(loadExample(t), o)

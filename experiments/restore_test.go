@@ -24,6 +24,7 @@ func sharedEngine(theirs ...PatchRef) *fakeEngines {
 // What the sweep did through one interpreter is not what it found through
 // another one that sees the same files.
 func TestExecute_InterpretersOfOneCheckoutArePutBackTogether(t *testing.T) {
+	t.Parallel()
 	theirs := []PatchRef{{Name: "theirs", SHA256: "x"}}
 	for _, before := range [][]PatchRef{nil, theirs} {
 		r := newRig(t)
@@ -51,6 +52,7 @@ func TestExecute_InterpretersOfOneCheckoutArePutBackTogether(t *testing.T) {
 }
 
 func TestResume_PutsBackWhatTheFirstControllerFound(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n += tier.Every(9) {
 		r := newRig(t)
 		r.w.engines = sharedEngine()
@@ -68,6 +70,7 @@ func TestResume_PutsBackWhatTheFirstControllerFound(t *testing.T) {
 }
 
 func TestExecute_TwoSweepsOnOneCheckoutExcludeEachOther(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.engines = sharedEngine()
 	other := newRig(t)
@@ -97,6 +100,7 @@ func TestExecute_TwoSweepsOnOneCheckoutExcludeEachOther(t *testing.T) {
 // An interpreter that cannot be read fails its own cells, and is not patched
 // when it can be read later: what was there is not known.
 func TestExecute_AnUnreadableInterpreterFailsItsCellsOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.engines = sharedEngine()
 	delete(r.w.engines.sees, "/v/c")
@@ -111,6 +115,7 @@ func TestExecute_AnUnreadableInterpreterFailsItsCellsOnly(t *testing.T) {
 // With a change open no file is what it seems: what it comes to is what was
 // found.
 func TestExecute_WhatWasCutOffIsSettledBeforeItIsFound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	theirs := []PatchRef{{Name: "theirs", SHA256: "x"}}
 	r.w.patches, r.w.open = theirs, true
@@ -126,6 +131,7 @@ func TestExecute_WhatWasCutOffIsSettledBeforeItIsFound(t *testing.T) {
 // An interrupt in the middle of a commit leaves it open: its files look like
 // none of ours, and are.
 func TestExecute_AnInterruptedChangeIsNotTakenForNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
@@ -148,6 +154,7 @@ func TestExecute_AnInterruptedChangeIsNotTakenForNothing(t *testing.T) {
 }
 
 func TestExecute_SaysWhenSomebodyElseChangedAFile(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.engines = sharedEngine()
 	r.w.onStart = func(server.Launch) { r.w.engines.touched = true }
@@ -159,6 +166,7 @@ func TestExecute_SaysWhenSomebodyElseChangedAFile(t *testing.T) {
 
 // Who applies a patch while the sweep runs has to learn that it is gone.
 func TestExecute_SaysWhichPatchesOfOthersItRemoved(t *testing.T) {
+	t.Parallel()
 	theirs := PatchRef{Name: "by-hand", SHA256: digest([]byte("by hand"))}
 	for name, axes := range map[string][]string{"at the end": {"steps=2"}, "for the next launch": {"steps=2,3"}} {
 		t.Run(name, func(t *testing.T) {
@@ -195,6 +203,7 @@ func (f fullDisk) Record(ctx context.Context, e record.Event, c record.Change) e
 
 // What cannot be recorded is undone all the same: the host is not ours to keep.
 func TestExecute_PutsTheHostBackWithoutARecord(t *testing.T) {
+	t.Parallel()
 	restored := 0
 	for n := 1; ; n++ {
 		r := newRig(t)
@@ -222,6 +231,7 @@ func TestExecute_PutsTheHostBackWithoutARecord(t *testing.T) {
 }
 
 func TestExecute_SaysThatTheHostIsStillPatched(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, left := r.deps(), 1000
 	d.Recorder = fullDisk{r.mem, &left}

@@ -137,6 +137,9 @@ func (x *execution) takeUp(ctx context.Context, view record.SweepView, o ResumeO
 			x.results = append(x.results, record.Result{Run: r, Cell: cell, Slot: slot, Data: d})
 			if cell.Ord < len(x.plan.Cells) {
 				x.firsts.recall(x.plan.Cells[cell.Ord], d.Provenance)
+				if r.State == record.RunDone {
+					x.recallBaseline(ctx, x.plan.Cells[cell.Ord], r.ID, view.Artifact)
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func (r *rig) killPlan() *Plan {
 }
 
 func TestResume_AfterAKillAtEveryEventBoundary(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	count := r.killAt(0)
 	if _, err, _ := r.execute(r.killPlan()); err != nil {
@@ -101,6 +103,7 @@ func TestResume_AfterAKillAtEveryEventBoundary(t *testing.T) {
 }
 
 func TestResume_AfterKillsAtRandomBoundaries(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(tier.Size(2, 25)) {
 		r := newRig(t)
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -164,6 +167,7 @@ func (r *rig) dieOnceTheBenchRuns(t *testing.T, p *Plan) {
 }
 
 func TestResume_AdoptsAServerAndABenchmarkThatStillRun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
 	r.dieOnceTheBenchRuns(t, p)
@@ -180,6 +184,7 @@ func TestResume_AdoptsAServerAndABenchmarkThatStillRun(t *testing.T) {
 }
 
 func TestResume_ALostBenchmarkOrServerIsMeasuredInANewLaunch(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*world){
 		"benchmark": func(w *world) {
 			for _, b := range w.benches {
@@ -213,6 +218,7 @@ func TestResume_ALostBenchmarkOrServerIsMeasuredInANewLaunch(t *testing.T) {
 }
 
 func TestResume_KeepsFailedRunsUnlessAsked(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	broken := true
 	r.w.ready = func(l server.Launch) error {
@@ -251,6 +257,7 @@ func TestResume_KeepsFailedRunsUnlessAsked(t *testing.T) {
 }
 
 func TestResume_ALivingControllerIsNotDisturbed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	now := time.Now()
 	r.mem.NowUs = func() int64 { return now.UnixMicro() }
@@ -289,6 +296,7 @@ func (o overtaken) Claim(ctx context.Context, sweep, controller string, expiresU
 }
 
 func TestResume_TheSlowerOfTwoIsToldWhoWasFaster(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.at(stepReady, record.EventDone)
 	r.execute(r.killPlan())
@@ -306,6 +314,7 @@ func TestResume_TheSlowerOfTwoIsToldWhoWasFaster(t *testing.T) {
 // A launch that is taken up again and then fails fails the run that was being
 // measured, and leaves neither it nor its benchmark behind.
 func TestResume_AnAdoptedRunEndsWithItsLaunch(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(func(s *Spec) { s.Baseline = nil }, "steps=2")
 	r.dieOnceTheBenchRuns(t, p)
@@ -323,5 +332,47 @@ func TestResume_AnAdoptedRunEndsWithItsLaunch(t *testing.T) {
 	r.settled(p)
 	if v := r.view(); len(v.Runs) != 1 || v.Runs[0].Attempt != 1 {
 		t.Errorf("%+v", v.Runs)
+	}
+}
+
+// What the baseline answered is known to whoever goes on.
+func TestResume_ComparesOutputsWithTheBaselineMeasuredBefore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := r.plan(func(s *Spec) { s.Repeats = 2 }, "steps=2")
+	done := 0
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepCollect && e.Kind == record.EventDone {
+			if done++; done == 2 { // the baseline's launch
+				panic(killed{})
+			}
+		}
+	}
+	if _, _, lived := r.execute(p); lived {
+		t.Fatal("it was not killed")
+	}
+	r.hook = nil
+	want := ""
+	for _, run := range r.view().Runs {
+		if want == "" && run.State == record.RunDone {
+			want = "of " + run.ID
+		}
+	}
+	d := r.deps()
+	var got []string
+	d.Collect = func(w Window) (record.RunData, error) {
+		if w.Cell.Baseline {
+			t.Errorf("the baseline is measured again")
+		}
+		for _, q := range w.BaselineRequests {
+			got = append(got, q.Output)
+		}
+		return fakeCollect(w)
+	}
+	if sum, err := Resume(context.Background(), d, r.sweep, ResumeOptions{}); err != nil || len(sum.Notes) > 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if want == "" || !slices.Equal(got, []string{want, want}) {
+		t.Errorf("compared with %q, want twice %q", got, want)
 	}
 }

@@ -36,6 +36,9 @@ type Recorder interface {
 	// Attach keeps a file with a run, or with a launch when RunID is "". The same
 	// name again replaces it.
 	Attach(ctx context.Context, a record.Artifact, content io.Reader) (record.Artifact, error)
+	// Kept opens what was attached, by the hash of its content, and says how many
+	// bytes that has.
+	Kept(ctx context.Context, sha256 string) (io.ReadCloser, int64, error)
 }
 
 // ClaimHolder is an error that knows who holds the claim on a sweep.
@@ -149,6 +152,9 @@ type Patcher interface {
 
 // Server runs server processes, see package server.
 type Server interface {
+	// Marks lists the stops that could not be proved: while there is one nothing is
+	// started.
+	Marks(ctx context.Context) ([]server.Mark, error)
 	Start(ctx context.Context, l server.Launch) (server.Identity, error)
 	Look(ctx context.Context, launch string) (server.State, error)
 	// LookClosely is Look with who listens on port and, with used, what the

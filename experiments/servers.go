@@ -18,6 +18,7 @@ import (
 type launchAbout struct {
 	Experiment string        `json:"experiment"`
 	Sweep      string        `json:"sweep,omitempty"` // "" = started by hand
+	Saved      string        `json:"saved,omitempty"` // id of the saved server that it is again
 	Params     record.Params `json:"params,omitempty"`
 	Baseline   bool          `json:"baseline,omitempty"`
 	Patches    []PatchRef    `json:"patches,omitempty"`
@@ -80,6 +81,7 @@ type RunningServer struct {
 	LogSize    int64 // bytes
 	Experiment string
 	Sweep      string // "" = started by hand
+	Saved      string // id of the saved server that it is again, of which no cell is known; "" else
 	Params     record.Params
 	Baseline   bool
 	Patches    []PatchRef // deployed when it was started
@@ -132,7 +134,7 @@ func Servers(ctx context.Context, h RemoteHost, stateDir string) ([]RunningServe
 			if err := json.Unmarshal([]byte(l.About), &about); err != nil {
 				return nil, fmt.Errorf("%s: what is kept about launch %s: %w", h.Name(), l.Launch, err)
 			}
-			s.Experiment, s.Sweep, s.Params, s.Baseline, s.Patches = about.Experiment, about.Sweep, typedParams(about.Params), about.Baseline, about.Patches
+			s.Experiment, s.Sweep, s.Saved, s.Params, s.Baseline, s.Patches = about.Experiment, about.Sweep, about.Saved, typedParams(about.Params), about.Baseline, about.Patches
 			if s.PatchLive, err = filesAre(ctx, files, about.Files); err != nil {
 				return nil, err
 			}

@@ -72,6 +72,7 @@ func (m *machine) servers() []RunningServer {
 }
 
 func TestServers_SayWhatWasStartedAndWhetherItsFilesChanged(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	patched := m.file("worker.py", "patched\n")
 	id := m.talker(`{"experiment":"x","sweep":"sw1","params":{"steps":3},"patches":[{"name":"profiling-v4","version":"1","sha256":"ab"}],` +
@@ -106,6 +107,7 @@ func TestServers_SayWhatWasStartedAndWhetherItsFilesChanged(t *testing.T) {
 // A controller that renews the leases works with the server; one that is known
 // to be dead does not, and a server whose leases were left has none.
 func TestServers_WhoWorksWithIt(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	id := m.talker("")
 	if s := m.servers()[0]; s.PatchLive != nil || s.Controller != "" || s.Experiment != "" {
@@ -133,6 +135,7 @@ func TestServers_WhoWorksWithIt(t *testing.T) {
 }
 
 func TestStopServer_GivesItsLeasesBack(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	id := m.talker("")
 	for launch, name := range map[string]string{id: "gpu-0", "other": "gpu-1"} {
@@ -151,6 +154,7 @@ func TestStopServer_GivesItsLeasesBack(t *testing.T) {
 }
 
 func TestReleaseDeadLeases_OnlyWhatNothingStandsBehind(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	id := m.talker("")
 	gone := deadController()
@@ -210,6 +214,7 @@ func (s *sink) waitFor(t *testing.T, text string) {
 }
 
 func TestCopyLog_FollowsUntilTheServerEnds(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	id := m.talker("")
 	var log sink
@@ -235,6 +240,7 @@ func TestCopyLog_FollowsUntilTheServerEnds(t *testing.T) {
 }
 
 func TestCopyLog_AnInterruptEndsFollowing(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	id := m.talker("")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -231,6 +231,11 @@ func (a *attempt) alive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return a.livesBy(ctx, st)
+}
+
+// livesBy is alive by a look that was made.
+func (a *attempt) livesBy(ctx context.Context, st server.State) error {
 	if st.Phase == server.Running {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 // A server that ends by itself between its last response and its stop: the run
 // keeps its numbers, and says so.
 func TestExecute_AServerThatEndedBeforeItsStopIsFound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.beforeStop = func(s *fakeServer) {
 		if s.phase == server.Running {
@@ -57,6 +58,7 @@ func (suspecting) Suspect() *server.Crash {
 // What the processes of somebody else's server do is not looked at: a line that only
 // explains an end is no end while a long prompt is at work.
 func TestServerWatch_AnAttachedServerIsNotSuspectedOfStandingStill(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.servers["l"] = &fakeServer{phase: server.Running}
 	a := &attempt{x: &execution{host: &Host{Name: "gpu-01", Server: fakeServers{r.w}}}}
@@ -73,6 +75,7 @@ func TestServerWatch_AnAttachedServerIsNotSuspectedOfStandingStill(t *testing.T)
 
 // A log that gets shorter while it is measured gives no lines of another time.
 func TestExecute_ALogThatWasCutIsSaid(t *testing.T) {
+	t.Parallel()
 	for name, cut := range map[string]string{"emptied": "", "written anew": "other lines\n" + strings.Repeat("row of somebody\n", 200)} {
 		r := newRig(t)
 		r.w.onLook = func(launch string) {
@@ -107,6 +110,7 @@ func TestExecute_ALogThatWasCutIsSaid(t *testing.T) {
 }
 
 func TestTorn(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		text   string
 		before bool
@@ -128,6 +132,7 @@ func TestTorn(t *testing.T) {
 
 // The first is the end of a real SGLang 0.5.12.
 func TestOutlivedGrace(t *testing.T) {
+	t.Parallel()
 	id := server.Identity{PID: 7}
 	for name, c := range map[string]struct {
 		proof server.Proof

@@ -48,6 +48,7 @@ baseline: { flags: { "speculative-*": null } }
 
 // Cells that a release makes one are measured once, and it is said why.
 func TestResolve_SilentChangesMergeCells(t *testing.T) {
+	t.Parallel()
 	e, err := resolved(t, eagleSpec, "0.5.12", "draft=4,8,24")
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +76,7 @@ func TestResolve_SilentChangesMergeCells(t *testing.T) {
 }
 
 func TestResolve_UselessVariableMergesCells(t *testing.T) {
+	t.Parallel()
 	for version, cells := range map[string]int{"0.5.12": 3, "0.5.14": 2} {
 		e, err := resolved(t, eagleSpec, version, "env.SGLANG_ENABLE_SPEC_V2=0,1")
 		if err != nil {
@@ -92,6 +94,7 @@ func TestResolve_UselessVariableMergesCells(t *testing.T) {
 // A server that the release refuses is left out of a sweep before minutes are
 // spent on its start; alone it is an error.
 func TestResolve_ImpossibleCells(t *testing.T) {
+	t.Parallel()
 	src := strings.Replace(eagleSpec, "model-path: /m", "model-path: /m\n    attention-backend: trtllm_mha", 1)
 	e, err := resolved(t, src, "0.5.12", "topk=1,4")
 	if err != nil {
@@ -106,6 +109,7 @@ func TestResolve_ImpossibleCells(t *testing.T) {
 }
 
 func TestResolve_ConcurrencyBeyondTheServersLimit(t *testing.T) {
+	t.Parallel()
 	e, err := resolved(t, eagleSpec, "0.5.12", "bench.concurrency=32,64")
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +138,7 @@ baseline: { flags: { speculative-config: null } }
 
 // 0 tokens are no speculation, however vLLM is told how many.
 func TestResolve_VLLMWithoutSpeculation(t *testing.T) {
+	t.Parallel()
 	dotted := strings.Replace(ngramSpec, `speculative-config: { method: ngram, num_speculative_tokens: "${k}" } }`,
 		`speculative-config.method: ngram, speculative-config.num_speculative_tokens: "${k}" }`, 1)
 	dotted = strings.Replace(dotted, "speculative-config: null", `"speculative-config*": null`, 1)
@@ -180,6 +185,7 @@ baseline: { flags: { draft-max: null } }
 // A server that specrun knows nothing of is planned like any other; its port is
 // put in when it is started.
 func TestResolve_Command(t *testing.T) {
+	t.Parallel()
 	e, err := resolved(t, commandSpec, "", "draft=0,8")
 	if err != nil {
 		t.Fatal(err)
@@ -210,6 +216,7 @@ func TestResolve_Command(t *testing.T) {
 }
 
 func TestLoadSpec_Command(t *testing.T) {
+	t.Parallel()
 	change := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(commandSpec) }
 	for name, c := range map[string]struct{ src, text string }{
 		"no command":    {change(`  command: [serve, --port, "${port}", "--url=http://h:${port}/x", "$${keep}"]`+"\n", ""), "server.command"},
@@ -235,6 +242,7 @@ func TestLoadSpec_Command(t *testing.T) {
 }
 
 func TestFromLog(t *testing.T) {
+	t.Parallel()
 	log := "eval time 1 tok/s: 10.0 tok/s\r\nnothing\neval 2: 20 tok/s\neval 3: 60 tok/s\neval x: NaN tok/s\neval 4: 99 tok/s"
 	end := int64(1000 + strings.Index(log, "eval 4"))
 	for of, want := range map[string]float64{"": 20, "median": 20, "mean": 30, "sum": 90, "min": 10, "max": 60, "last": 60} {
@@ -246,6 +254,7 @@ func TestFromLog(t *testing.T) {
 }
 
 func TestImpossible(t *testing.T) {
+	t.Parallel()
 	if why := impossible(&CellError{Err: &engine.ImpossibleError{Engine: "sglang", Version: "1", Why: "no"}}); why != "sglang 1: no" {
 		t.Error(why)
 	}

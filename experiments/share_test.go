@@ -32,6 +32,7 @@ func noted(s *Summary, text string) bool {
 // What the second sweep finds is the first one's work: that is not what it puts
 // back, whoever of the two ends last.
 func TestExecute_WhoSharesAPatchSetLeavesItToTheLast(t *testing.T) {
+	t.Parallel()
 	before := []PatchRef{{Name: "theirs", SHA256: "x"}}
 	for _, firstEndsFirst := range []bool{false, true} {
 		a := newRig(t)
@@ -114,6 +115,7 @@ func (w *world) others(sweep string) (lease string) {
 }
 
 func TestExecute_ACellWithAnotherPatchSetStopsOrWaits(t *testing.T) {
+	t.Parallel()
 	for _, wait := range []time.Duration{0, time.Minute} {
 		r := newRig(t)
 		// The baseline has no patches, and comes first.
@@ -159,6 +161,7 @@ func TestExecute_ACellWithAnotherPatchSetStopsOrWaits(t *testing.T) {
 }
 
 func TestExecute_WaitsForGPUsAsLongAsItMay(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		wait  time.Duration
 		frees bool
@@ -197,6 +200,7 @@ func TestExecute_WaitsForGPUsAsLongAsItMay(t *testing.T) {
 }
 
 func TestExecute_LaunchesBesideItAreNamedWithTheRun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.met = map[int][]string{}
 	r.w.onStart = func(l server.Launch) { r.w.met[l.Port] = []string{"launch x (sweep y)"} }
@@ -221,16 +225,21 @@ func TestExecute_LaunchesBesideItAreNamedWithTheRun(t *testing.T) {
 }
 
 func TestExecute_AGPUThatIsNotThereIsSaidBeforeAnything(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.w.cards = []string{"GPU-aa", "GPU-bb"}
 	sum, err := Execute(context.Background(), r.deps(), r.on(7), nil)
 	var none *NoGPUError
-	if !errors.As(err, &none) || none.Index != "7" || !slices.Equal(none.Have, []string{"0", "1"}) || sum.Launches != 0 {
+	if !errors.As(err, &none) || none.Index != "7" || !slices.Equal(none.Have, []string{"0", "1"}) || sum != nil {
 		t.Fatalf("%+v, %v", sum, err)
+	}
+	if v, err := r.mem.View(context.Background(), "id1"); err == nil {
+		t.Errorf("stored: %+v", v)
 	}
 }
 
 func TestPortRoom(t *testing.T) {
+	t.Parallel()
 	flags := func(list ...string) ServerConfig {
 		c := ServerConfig{Engine: "sglang"}
 		for _, f := range list {
@@ -261,6 +270,7 @@ func TestPortRoom(t *testing.T) {
 }
 
 func TestResolve_OnlyTheSpecsGPUsSayWhichGPUs(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		gpus     []int
 		env      string

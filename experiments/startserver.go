@@ -137,6 +137,10 @@ func (unrecorded) Extend(context.Context, string, []record.Cell, []record.Slot, 
 	return nil
 }
 
+func (unrecorded) Kept(_ context.Context, sha256 string) (io.ReadCloser, int64, error) {
+	return nil, 0, fmt.Errorf("nothing is kept: %s", sha256)
+}
+
 func (unrecorded) Attach(_ context.Context, a record.Artifact, _ io.Reader) (record.Artifact, error) {
 	return a, nil
 }

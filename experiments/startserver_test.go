@@ -29,6 +29,7 @@ func (r *rig) singlePlan(edit func(*Spec)) *Plan {
 }
 
 func TestStartServer_LeavesAReadyServerWithItsPatchesAndLeases(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s, err := r.startServer(context.Background(), r.singlePlan(nil))
 	if err != nil {
@@ -69,6 +70,7 @@ func TestStartServer_LeavesAReadyServerWithItsPatchesAndLeases(t *testing.T) {
 }
 
 func TestStartServer_OneThatFailsLeavesTheHostAsItWas(t *testing.T) {
+	t.Parallel()
 	crash := &server.CrashError{Host: "gpu-01", Crash: server.Crash{Kind: "cuda_oom", Evidence: "out of memory"}}
 	for _, after := range []After{AfterRestore, AfterKeep} {
 		r := newRig(t)
@@ -87,6 +89,7 @@ func TestStartServer_OneThatFailsLeavesTheHostAsItWas(t *testing.T) {
 }
 
 func TestStartServer_AnInterruptUndoes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.hook = func(b Boundary, e record.Event) {
@@ -104,6 +107,7 @@ func TestStartServer_AnInterruptUndoes(t *testing.T) {
 }
 
 func TestStartServer_TriesAnotherPortOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	taken := 1
 	r.w.ready = func(server.Launch) error {
@@ -131,6 +135,7 @@ func TestStartServer_TriesAnotherPortOnce(t *testing.T) {
 }
 
 func TestStartServer_AHostThatIsLostIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.hook = func(b Boundary, e record.Event) {
 		if b == AfterEvent && e.Step == stepStart && e.Kind == record.EventDone {
@@ -147,6 +152,7 @@ func TestStartServer_AHostThatIsLostIsLeftAsItIs(t *testing.T) {
 
 // Between two launches of a sweep nobody has the GPUs, but the patches are its.
 func TestStartServer_DuringASweepIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	other := newRig(t)
 	other.w, other.ids = r.w, 100

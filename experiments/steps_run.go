@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"specrun/deploy/server"
 	"specrun/experiments/bench"
 	"specrun/experiments/record"
 	"specrun/experiments/trust"
@@ -268,15 +269,16 @@ func (m *measurement) evidence(r *BenchReport) any {
 // other trouble is a *failure.
 func (m *measurement) atEnd(ctx context.Context) (diedAfter string, err error) {
 	a := m.a
-	err = a.alive(ctx)
+	var st server.State
+	if a.death != nil {
+		err = a.death
+	} else if st, err = a.x.host.Server.LookClosely(ctx, a.rec.ID, a.leases.Port, false); err == nil {
+		err = a.livesBy(ctx, st)
+	}
 	if isFailure(err) && m.report.Failed == 0 {
 		a.x.note(fmt.Sprintf("launch %s ended behind the last response of run %s, which keeps its numbers, labelled %s: %v", a.rec.ID, a.run.ID, trust.DiedAfter, a.death.err))
 		return a.death.err.Error(), nil
 	}
-	if err != nil {
-		return "", err
-	}
-	st, err := a.x.host.Server.LookClosely(ctx, a.rec.ID, a.leases.Port, false)
 	if err != nil {
 		return "", err
 	}
@@ -327,7 +329,7 @@ func (m *measurement) doCollect(ctx context.Context) (any, error) {
 	}
 	a.hider().data(&data)
 	if len(m.report.Raw) > 0 {
-		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: "bench.json"}, bytes.NewReader(a.hider().json(m.report.Raw))); err != nil {
+		if _, err := a.x.deps.Recorder.Attach(ctx, record.Artifact{RunID: a.run.ID, LaunchID: a.rec.ID, Name: reportName}, bytes.NewReader(a.hider().json(m.report.Raw))); err != nil {
 			return nil, &fatalError{fmt.Errorf("keep the benchmark's report: %w", err)}
 		}
 	}

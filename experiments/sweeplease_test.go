@@ -14,6 +14,7 @@ import (
 // Another sweep between two launches would take this one's patches for its own
 // finding, so it is refused before it touches anything.
 func TestExecute_ASecondSweepIsRefusedAndCanBeResumed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(nil, "steps=1..2")
 	other := newRig(t)
@@ -51,6 +52,7 @@ func TestExecute_ASecondSweepIsRefusedAndCanBeResumed(t *testing.T) {
 
 // A server started by hand has the GPUs: that says nothing about the cells.
 func TestExecute_HeldGPUsEndTheSweepWithoutAResult(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(func(s *Spec) { s.Server.GPUs = nil }, "steps=2")
 	r.w.leases["gpu-all"] = "by-hand"
@@ -68,9 +70,54 @@ func TestExecute_HeldGPUsEndTheSweepWithoutAResult(t *testing.T) {
 	}
 }
 
+// Where a stop could not be proved nothing is started, and nothing is stored of a
+// sweep that was refused for it.
+func TestExecute_AMarkedHostIsRefusedBeforeAnythingIsStored(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.w.marks = []server.Mark{{Launch: "l0", Processes: []server.Survivor{{PID: 5, State: "D"}}}}
+	deps := r.deps()
+	begun := ""
+	deps.IDs = func() string { begun = "k3v7"; return begun }
+	sum, err := Execute(context.Background(), deps, r.plan(nil, "steps=2"), nil)
+	var marked *server.MarkedError
+	if !errors.As(err, &marked) || marked.Marks[0].Launch != "l0" || sum != nil {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if v, err := r.mem.View(context.Background(), begun); err == nil {
+		t.Errorf("stored: %+v", v)
+	}
+}
+
+// A mark that another's stop sets between two launches says nothing about the cells.
+func TestExecute_AMarkEndsTheSweepWithoutAResult(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := r.plan(nil, "steps=1..2")
+	r.hook = func(b Boundary, e record.Event) {
+		if b == AfterEvent && e.Step == stepLaunch && e.Kind == record.EventDone {
+			r.w.marks = []server.Mark{{Launch: "l0", Processes: []server.Survivor{{PID: 5, State: "D"}}}}
+		}
+	}
+	sum, err := Execute(context.Background(), r.deps(), p, nil)
+	var open *OpenError
+	if !errors.As(err, new(*server.MarkedError)) || !errors.As(err, &open) || sum.Done != 1 || sum.Failed != 0 || sum.State != record.SweepInterrupted {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if hint := open.Hint(); !strings.HasPrefix(hint, "specrun server stop l0 ") || !strings.Contains(hint, "then specrun resume "+sum.SweepID) {
+		t.Errorf("hint: %s", hint)
+	}
+	r.hook, r.w.marks = nil, nil
+	if sum, err = Resume(context.Background(), r.deps(), sum.SweepID, ResumeOptions{}); err != nil || sum.Done != 3 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	r.settled(p)
+}
+
 // Nothing is to be undone of a sweep that was refused, so its end needs neither the
 // leases that others have nor the host.
 func TestResume_EndsASweepOfWhichNothingWasBegun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(func(s *Spec) { s.Server.GPUs = nil }, "steps=2")
 	if err := Begin(context.Background(), r.deps().Recorder, p, "cut", r.deps().Now()); err != nil {
@@ -96,6 +143,7 @@ func TestResume_EndsASweepOfWhichNothingWasBegun(t *testing.T) {
 
 // Who finds the leases of a detached sweep must learn that no terminal is behind it.
 func TestExecute_ADetachedSweepNamesItselfSo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	deps := r.deps()
 	deps.Detached = true
@@ -113,6 +161,7 @@ func TestExecute_ADetachedSweepNamesItselfSo(t *testing.T) {
 
 // One card has one name for everybody, whatever numbers it goes by.
 func TestExecute_LeasesGPUsByUUID(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		cards []string
 		names []string
@@ -146,6 +195,7 @@ func TestExecute_LeasesGPUsByUUID(t *testing.T) {
 // A sweep that was killed gives way at once when nothing of it runs, and not
 // before; whoever is not known to have ended never does.
 func TestExecute_AKilledSweepGivesWay(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		serverRuns, controllerLives bool
 		gives                       bool
@@ -188,6 +238,7 @@ func TestExecute_AKilledSweepGivesWay(t *testing.T) {
 // While one controller looks at what a killed sweep left, nobody resumes that; and
 // what was resumed before is not taken.
 func TestExecute_WhatIsTakenOverIsNotResumed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	p := r.plan(nil, "steps=2")
 	r.at(stepStart, record.EventDone)

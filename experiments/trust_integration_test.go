@@ -101,6 +101,7 @@ func one(patches ...string) func(*experiments.Spec) {
 // The story of the wrong profiler: what it prints, what specrun says of it, and
 // how much of the gap is counting and how much the patch's own cost.
 func TestLab_TheStorysGapIsSplit(t *testing.T) {
+	t.Parallel()
 	s, err := lab.DefaultSettings()
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +167,7 @@ func plainOnly(s *experiments.Spec) {
 // Each way in which a server or a load misleads is seen in a real run; the last
 // run of the sweep is the one in question.
 func TestLab_WhatMisleadsIsLabelled(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 0.5, nil)
 	before, err := l.Settings()
 	if err != nil {
@@ -234,6 +236,7 @@ func TestLab_WhatMisleadsIsLabelled(t *testing.T) {
 // Prefills stop the other requests, and batches cost more than one request: an
 // honest server under several requests at once is neither noisy nor contradicted.
 func TestLab_SeveralAtOnceAreBelieved(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, func(s *lab.Settings) {
 		punctual(s)
 		s.Prefill, s.BatchRequest = 30, 0.3
@@ -257,6 +260,7 @@ func TestLab_SeveralAtOnceAreBelieved(t *testing.T) {
 // The model says something else from the second launch on, with the same
 // speculative flags.
 func TestLab_ChangedTextIsLabelled(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, punctual)
 	measured := 0
 	all := runsWith(t, l, func(b experiments.Boundary, e record.Event) {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestWarmup_InASpec(t *testing.T) {
+	t.Parallel()
 	const head = "version: 1\nname: x\nhosts: [h]\nserver:\n  engine: sglang\n  python: python3\n  flags: {model-path: m}\n"
 	for text, want := range map[string]Warmup{"": WarmupAuto, "bench: {warmup: auto}\n": WarmupAuto, "bench: {warmup: 0}\n": 0, "bench: {warmup: 3}\n": 3} {
 		s, err := LoadSpec("s.yaml", []byte(head+text))
@@ -38,6 +39,7 @@ func TestWarmup_InASpec(t *testing.T) {
 
 // The plan's text is what cells are known by: a number stays one.
 func TestWarmup_JSON(t *testing.T) {
+	t.Parallel()
 	for w, want := range map[Warmup]string{WarmupAuto: `"auto"`, 0: "0", 7: "7"} {
 		raw, err := json.Marshal(w)
 		if err != nil || string(raw) != want {
@@ -57,6 +59,7 @@ func TestWarmup_JSON(t *testing.T) {
 }
 
 func TestWindowFacts(t *testing.T) {
+	t.Parallel()
 	outcome := func(u *bench.Warmup) string {
 		for _, f := range factsOfWindow(Window{Warmup: u}, bench.Report{SteadyRule: "rule"}, false) {
 			if f.Key == "warmup_outcome" {

@@ -85,6 +85,7 @@ func measureOnLab(t *testing.T, l *lab.Lab, p *experiments.Plan) (*store.Store, 
 // On a server whose cycles cost more with the context, rows never agree; whole
 // requests do, and so the warm-up ends.
 func TestLab_WarmUpEndsOnASlope(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, func(s *lab.Settings) { s.ContextSlope, s.PlainSlope, s.Behind = 20, 10, 2000 })
 	p := planFor(t, l.Host(), nil, "steps=2", "bench.warmup=auto", "bench.max_tokens=200", "flag.enable-metrics=true")
 	_, runs := measureOnLab(t, l, p)
@@ -117,6 +118,7 @@ func TestLab_WarmUpEndsOnASlope(t *testing.T) {
 
 // Four at once with answers of the length that the model gives them.
 func TestLab_FourAtOnceWithUnequalLengths(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, func(s *lab.Settings) { s.Behind = 2000 })
 	p := planFor(t, l.Host(), nil, "steps=2", "bench.concurrency=4", "bench.requests=8", "bench.max_tokens=400", "bench.ignore_eos=false", "flag.enable-metrics=true")
 	_, runs := measureOnLab(t, l, p)
@@ -154,6 +156,7 @@ func TestLab_FourAtOnceWithUnequalLengths(t *testing.T) {
 // The engine's own route tells of each request's speculation without /metrics
 // and without extensions.
 func TestLab_SpeculationOfEachRequestByGenerate(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 0.2, nil)
 	p := planFor(t, l.Host(), nil, "steps=3", "bench.endpoint=generate", "bench.requests=4")
 	_, runs := measureOnLab(t, l, p)
@@ -172,6 +175,7 @@ func TestLab_SpeculationOfEachRequestByGenerate(t *testing.T) {
 // A run with outputs half as long only looks faster on a slope: over the
 // positions that both have it is not.
 func TestLab_HalfAsLongIsNotFaster(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, func(s *lab.Settings) {
 		s.ContextSlope, s.PlainSlope = 200, 200
 		s.LaunchNoise, s.Behind = 0, 2000 // what is asked is no question of noise

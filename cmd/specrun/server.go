@@ -171,6 +171,7 @@ type serverLine struct {
 	AgeS       int64         `json:"age_s"`
 	Experiment string        `json:"experiment,omitempty"`
 	Sweep      string        `json:"sweep,omitempty"` // none: started by hand
+	Saved      string        `json:"saved,omitempty"` // the saved server that it is again
 	Params     record.Params `json:"params"`
 	Baseline   bool          `json:"baseline"`
 	Patches    []string      `json:"patches"`
@@ -222,7 +223,7 @@ func (a *app) stopForRestart(ctx context.Context, s hostSweep, take bool) (err e
 		return err
 	}
 	cell := s.plan.Cells[0]
-	if was, now := cellName(found.Params, found.Baseline), cellName(cell.Params, cell.Baseline); was != now {
+	if was, now := serverCell(*found), cellName(cell.Params, cell.Baseline); was != now {
 		a.note("%s: the server before was %s, this one is %s", c.Name(), was, now)
 	}
 	return nil

@@ -27,7 +27,8 @@ stay. One that a sweep works with right now is left alone without --take.
 session when it leads one, in the same way. It shows user, command line, age, GPUs,
 port and who is connected first, and asks. What it takes to start it again (command
 line, folder, environment) is saved before, on the host and readable by this user
-alone: see server saved. --save does so with a server of ours.` +
+alone: see server saved. --save does so with a server of ours. Long command lines
+are cut, and equal ones shown once; --json prints all.` +
 			exitStatus(exitOK, exitFailed, exitUsage, exitUnreachable, exitLocked),
 		Example: `  specrun server stop --host kimi-8gpu
   specrun server stop k3v7 --host kimi-8gpu
@@ -180,7 +181,7 @@ func pickServer(ctx context.Context, c *connection, id string) (*experiments.Run
 		}
 		if strings.HasPrefix(s.Launch, id) {
 			fit = append(fit, s)
-			names = append(names, fmt.Sprintf("%s (%s)", s.Launch, cellName(s.Params, s.Baseline)))
+			names = append(names, fmt.Sprintf("%s (%s)", s.Launch, serverCell(s)))
 		}
 	}
 	switch {
@@ -231,7 +232,7 @@ func (a *app) runServerStatus(ctx context.Context) error {
 		for _, s := range servers {
 			if a.flags.json {
 				a.line("server", serverLine{Host: c.Name(), Launch: s.Launch, State: string(s.State), PID: s.Identity.PID, Port: s.Port, URL: s.URL,
-					Log: s.LogPath, Container: s.Container, Started: &s.Started, AgeS: int64(s.Age / time.Second), Experiment: s.Experiment, Sweep: s.Sweep,
+					Log: s.LogPath, Container: s.Container, Started: &s.Started, AgeS: int64(s.Age / time.Second), Experiment: s.Experiment, Sweep: s.Sweep, Saved: s.Saved,
 					Params: s.Params, Baseline: s.Baseline, Patches: refNames(s.Patches), PatchLive: s.PatchLive, Controller: s.Controller})
 				continue
 			}
@@ -240,13 +241,30 @@ func (a *app) runServerStatus(ctx context.Context) error {
 				of = "sweep " + s.Sweep
 			}
 			rows = append(rows, []string{c.Name(), string(s.State), s.Launch, fmt.Sprint(s.Identity.PID), fmt.Sprint(s.Port), s.Age.String(),
-				cellName(s.Params, s.Baseline), patchNames(s.Patches), liveText(s.PatchLive), of})
+				serverCell(s), serverPatches(s), liveText(s.PatchLive), of})
 		}
 		if len(rows) > 0 {
 			a.table([]string{"HOST", "STATE", "LAUNCH", "PID", "PORT", "AGE", "CELL", "PATCHES", "LIVE", "STARTED"}, rows)
 		}
 		return nil
 	})
+}
+
+// serverCell says which cell's server one is; a saved one is of none.
+func serverCell(s experiments.RunningServer) string {
+	if s.Saved != "" {
+		return "saved " + s.Saved
+	}
+	return cellName(s.Params, s.Baseline)
+}
+
+// serverPatches shows the patches in the files of a server; nobody looks for those of a
+// saved one.
+func serverPatches(s experiments.RunningServer) string {
+	if s.Saved != "" {
+		return "unknown"
+	}
+	return patchNames(s.Patches)
 }
 
 func liveText(live *bool) string {

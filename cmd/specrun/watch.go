@@ -74,7 +74,11 @@ func (w *watch) show(p experiments.Progress) {
 	}
 	switch p.Phase {
 	case experiments.PhaseResult:
-		a.note("%s, round %d: %s", head, p.Round+1, resultText(p.Result))
+		text := resultText(p.Result)
+		if p.Times > 1 {
+			text += fmt.Sprintf(" (x %d)", p.Times)
+		}
+		a.note("%s, round %d: %s", head, p.Round+1, text)
 	case experiments.PhaseFailed:
 		a.note("%s: %s failed: %s", head, p.Step, p.Message)
 	default:

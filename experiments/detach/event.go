@@ -22,6 +22,7 @@ type Event struct {
 	Phase    experiments.Phase `json:"phase,omitempty"`
 	Message  string            `json:"message,omitempty"`
 	Result   *Result           `json:"result,omitempty"`
+	Times    int               `json:"times,omitempty"` // results like that one
 
 	// Ago is how long before the look it was, by the host's own clock: the one here
 	// may differ by any time.
@@ -51,7 +52,7 @@ type Metric struct {
 
 // NewEvent is what followers are told of a progress.
 func NewEvent(p experiments.Progress, atUs int64) Event {
-	e := Event{AtUs: atUs, Launch: p.Launch, Launches: p.Launches, Round: p.Round, Repeat: p.Repeat, Step: p.Step, Phase: p.Phase, Message: p.Message}
+	e := Event{AtUs: atUs, Launch: p.Launch, Launches: p.Launches, Round: p.Round, Repeat: p.Repeat, Step: p.Step, Phase: p.Phase, Message: p.Message, Times: p.Times}
 	for _, c := range p.Cells {
 		e.Cells = append(e.Cells, c.Ord)
 	}
@@ -73,7 +74,7 @@ func NewEvent(p experiments.Progress, atUs int64) Event {
 // those of the plan, quotes included.
 func (e Event) Progress(sweepID, host string, cells []experiments.Cell) experiments.Progress {
 	p := experiments.Progress{SweepID: sweepID, Host: host, Launch: e.Launch, Launches: e.Launches, Round: e.Round, Repeat: e.Repeat,
-		Step: e.Step, Phase: e.Phase, Message: e.Message}
+		Step: e.Step, Phase: e.Phase, Message: e.Message, Times: e.Times}
 	for _, ord := range e.Cells {
 		if ord >= 0 && ord < len(cells) {
 			p.Cells = append(p.Cells, cells[ord])

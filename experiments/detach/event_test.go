@@ -21,7 +21,7 @@ import (
 func TestEvent_AsSeenFromAfar(t *testing.T) {
 	cells := []experiments.Cell{{Ord: 0, Baseline: true}, {Ord: 1, Params: record.Params{"steps": int64(2)}}}
 	p := experiments.Progress{SweepID: "s", Host: "h", Launch: 2, Launches: 3, Round: 1, Repeat: 1, Cells: cells[1:], Cell: &cells[1], Step: "run",
-		Phase: experiments.PhaseResult, Message: "m", Result: &record.Result{Run: record.Run{ID: "r", Host: "h", State: record.RunFailed, Class: "exited", Reason: "1\n2"},
+		Phase: experiments.PhaseResult, Message: "m", Times: 3, Result: &record.Result{Run: record.Run{ID: "r", Host: "h", State: record.RunFailed, Class: "exited", Reason: "1\n2"},
 			Data: record.RunData{Metrics: []record.Metric{{Name: "tpot", Unit: "ms", Value: 1.5, N: 3, Source: "client"}}}}}
 	with := p
 	result := *p.Result

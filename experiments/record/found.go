@@ -17,9 +17,11 @@ type SweepRow struct {
 	Sweep  Sweep // without Spec and Plan
 	Cells  int
 	Slots  int
-	Done   int      // slots with a run that is done
-	Failed int      // slots with a run that failed
-	Hosts  []string // that its launches used, sorted
+	Done   int // slots with a run that is done
+	Failed int // slots with a run that failed
+	// Launches are those that were ever begun.
+	Launches int
+	Hosts    []string // that its launches used, sorted
 }
 
 // RunRow is a run as a list shows it.

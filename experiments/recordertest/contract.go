@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"reflect"
 	"strings"
@@ -234,9 +235,21 @@ func artifacts(t *testing.T, f *fixture) {
 		t.Fatalf("%+v", kept)
 	}
 	for _, a := range kept {
-		if a.RunID == "" && a.Bytes != 5 {
-			t.Errorf("not replaced: %+v", a)
+		want := "of the run"
+		if a.RunID == "" {
+			want = "three" // which replaced the other
 		}
+		r, n, err := f.Kept(ctx, a.SHA256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil || string(text) != want || n != int64(len(want)) || a.Bytes != n {
+			t.Errorf("%+v holds %q of %d bytes, want %q: %v", a, text, n, want, err)
+		}
+	}
+	if _, _, err := f.Kept(ctx, strings.Repeat("0", 64)); err == nil {
+		t.Error("opened what was never attached")
 	}
 }
 

@@ -26,6 +26,7 @@ type Recorder interface {
 	Claim(ctx context.Context, sweepID, controller string, expiresUs int64) error
 	Cut(ctx context.Context, sweepID string, atUs int64) error
 	Attach(ctx context.Context, a record.Artifact, content io.Reader) (record.Artifact, error)
+	Kept(ctx context.Context, sha256 string) (io.ReadCloser, int64, error)
 }
 
 // ClaimedError says who holds a claim.
@@ -317,6 +318,17 @@ func (m *Memory) Attach(_ context.Context, a record.Artifact, content io.Reader)
 		return a, nil
 	}
 	return a, fmt.Errorf("no launch %s", a.LaunchID)
+}
+
+// Kept implements Recorder.
+func (m *Memory) Kept(_ context.Context, sum string) (io.ReadCloser, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	content, ok := m.files[sum]
+	if !ok {
+		return nil, 0, fmt.Errorf("no kept file %s", sum)
+	}
+	return io.NopCloser(bytes.NewReader(content)), int64(len(content)), nil
 }
 
 // Content is what an artifact holds.

@@ -13,17 +13,19 @@ import (
 
 // SweepLine is the JSON line of type sweep.
 type SweepLine struct {
-	ID      string   `json:"id"`
-	Name    string   `json:"name"`
-	Kind    string   `json:"kind"`
-	State   string   `json:"state"`
-	Created string   `json:"created"`         // RFC 3339
-	Ended   string   `json:"ended,omitempty"` // RFC 3339
-	Cells   int      `json:"cells"`
-	Runs    int      `json:"runs"` // planned
-	Done    int      `json:"done"`
-	Failed  int      `json:"failed"`
-	Hosts   []string `json:"hosts"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	State   string `json:"state"`
+	Created string `json:"created"`         // RFC 3339
+	Ended   string `json:"ended,omitempty"` // RFC 3339
+	Cells   int    `json:"cells"`
+	Runs    int    `json:"runs"` // planned
+	Done    int    `json:"done"`
+	Failed  int    `json:"failed"`
+	// Launches is 0 of a sweep that was refused, or ended, before it had begun.
+	Launches int      `json:"launches"`
+	Hosts    []string `json:"hosts"`
 }
 
 // SweepLines gives the lines of a list of sweeps.
@@ -31,7 +33,7 @@ func SweepLines(rows []record.SweepRow) []SweepLine {
 	out := make([]SweepLine, len(rows))
 	for i, r := range rows {
 		out[i] = SweepLine{ID: r.Sweep.ID, Name: r.Sweep.Name, Kind: r.Sweep.Kind, State: string(r.Sweep.State),
-			Created: stamp(r.Sweep.CreatedUs), Cells: r.Cells, Runs: r.Slots, Done: r.Done, Failed: r.Failed, Hosts: r.Hosts}
+			Created: stamp(r.Sweep.CreatedUs), Cells: r.Cells, Runs: r.Slots, Done: r.Done, Failed: r.Failed, Launches: r.Launches, Hosts: r.Hosts}
 		if r.Sweep.EndedUs != 0 {
 			out[i].Ended = stamp(r.Sweep.EndedUs)
 		}
@@ -47,10 +49,18 @@ func WriteSweeps(w io.Writer, rows []record.SweepRow) error {
 	g := grid{right: []bool{false, false, false, false, false, true, true, true}}
 	g.add("sweep", "begun", "experiment", "kind", "state", "cells", "done", "failed", "hosts")
 	for _, l := range SweepLines(rows) {
-		g.add(plain(l.ID), l.Created, plain(l.Name), l.Kind, l.State, fmt.Sprint(l.Cells), fmt.Sprintf("%d/%d", l.Done, l.Runs),
+		g.add(plain(l.ID), l.Created, plain(l.Name), l.Kind, l.begun(), fmt.Sprint(l.Cells), fmt.Sprintf("%d/%d", l.Done, l.Runs),
 			fmt.Sprint(l.Failed), plain(strings.Join(l.Hosts, ", ")))
 	}
 	return g.write(w)
+}
+
+// begun is the state, but for a sweep of which nothing was ever done.
+func (l SweepLine) begun() string {
+	if l.State == string(record.SweepInterrupted) && l.Launches == 0 {
+		return "not begun"
+	}
+	return l.State
 }
 
 // RunLine is the JSON line of type run of a list.

@@ -59,6 +59,8 @@ func TestLists_Golden(t *testing.T) {
 	sweeps := []record.SweepRow{
 		{Sweep: record.Sweep{ID: "swp1", Name: "practice", Kind: "sweep", State: record.SweepIncomplete, CreatedUs: epochUs, EndedUs: epochUs + 9_000_000}, Cells: 5, Slots: 15, Done: 14, Failed: 1, Hosts: []string{"gpu-01", "lab"}},
 		{Sweep: record.Sweep{ID: "imp-1", Name: "old.log", Kind: "import", State: record.SweepDone, CreatedUs: epochUs}, Cells: 1, Slots: 1, Done: 1},
+		{Sweep: record.Sweep{ID: "swp0", Name: "practice", Kind: "sweep", State: record.SweepInterrupted, CreatedUs: epochUs, EndedUs: epochUs}, Cells: 5, Slots: 15},
+		{Sweep: record.Sweep{ID: "swp2", Name: "practice", Kind: "sweep", State: record.SweepInterrupted, CreatedUs: epochUs, EndedUs: epochUs}, Cells: 5, Slots: 15, Launches: 1},
 	}
 	var b bytes.Buffer
 	if err := WriteSweeps(&b, sweeps); err != nil {

@@ -35,14 +35,15 @@ func (s *Store) ListSweeps(ctx context.Context, f SweepFilter) ([]record.SweepRo
 		(SELECT COUNT(*) FROM cell WHERE cell.sweep_id = sweep.id),
 		(SELECT COUNT(*) FROM slot JOIN cell ON cell.id = slot.cell_id WHERE cell.sweep_id = sweep.id AND slot.closed = 0),
 		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'done'),
-		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'failed')
+		(SELECT COUNT(*) FROM run JOIN launch ON launch.id = run.launch_id WHERE launch.sweep_id = sweep.id AND run.state = 'failed'),
+		(SELECT COUNT(*) FROM launch WHERE launch.sweep_id = sweep.id)
 		FROM sweep` + w.clause() + ` ORDER BY sweep.ord DESC` + w.limit(f.Limit)
 	var out []record.SweepRow
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		var err error
 		out, err = collect(ctx, tx, func(rows *sql.Rows) (r record.SweepRow, err error) {
 			err = rows.Scan(&r.Sweep.ID, &r.Sweep.Name, &r.Sweep.Kind, &r.Sweep.PlanSHA, &r.Sweep.State,
-				&r.Sweep.CreatedUs, &r.Sweep.EndedUs, &r.Cells, &r.Slots, &r.Done, &r.Failed)
+				&r.Sweep.CreatedUs, &r.Sweep.EndedUs, &r.Cells, &r.Slots, &r.Done, &r.Failed, &r.Launches)
 			return r, err
 		}, query, w.args...)
 		if err != nil {

@@ -115,7 +115,7 @@ func TestList_FiltersNewestFirst(t *testing.T) {
 	if err != nil || len(sweeps) != 2 || sweeps[0].Sweep.ID != "s2" {
 		t.Fatalf("sweeps = %+v, %v", sweeps, err)
 	}
-	want := record.SweepRow{Cells: 3, Slots: 6, Done: 1, Failed: 1, Hosts: []string{"gpu-01"}}
+	want := record.SweepRow{Cells: 3, Slots: 6, Done: 1, Failed: 1, Launches: 1, Hosts: []string{"gpu-01"}}
 	want.Sweep = sweeps[0].Sweep
 	if diff := cmp.Diff(want, sweeps[0]); diff != "" {
 		t.Errorf("sweep row (-want +got):\n%s", diff)
