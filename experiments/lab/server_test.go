@@ -106,6 +106,10 @@ func TestServer(t *testing.T) {
 		if i.Version != version || i.Steps != 2 || i.Drafts != 3 || i.Mode != "prefill" || i.Max != 48 || !i.Lab.Simulated {
 			t.Errorf("%+v", i)
 		}
+		// Speeds and noise are told, so that two practice hosts are not taken for one.
+		if !strings.Contains(i.Settings, "scale=") || strings.Contains(i.Settings, "acceptance") {
+			t.Errorf("settings %q", i.Settings)
+		}
 		if len(i.States) != 1 || i.States[0].AcceptLen == nil || math.Abs(*i.States[0].AcceptLen-1.87) > 0.1 {
 			t.Errorf("internal states %+v", i.States)
 		}

@@ -177,6 +177,7 @@ type info struct {
 		Clock     float64 `json:"cycle_clock_ms"`
 		Resets    int     `json:"clock_resets"`
 	} `json:"specrun_lab"`
+	Settings string `json:"specrun_lab_settings"`
 }
 
 type usage struct {

@@ -11,7 +11,7 @@ import (
 type rule struct {
 	group  string
 	key    *regexp.Regexp // of the key as ruleKey writes it
-	weight float64        // 0 = never a cause, 1 = seen to be one
+	weight float64        // 0 = never a cause, 1 = seen to be one, above it stands first
 	why    string
 }
 
@@ -19,6 +19,7 @@ type rule struct {
 // they come after every known one whatever the magnitude, and before the
 // innocent ones.
 const (
+	decisive = 1.2 // explains what nothing else does: stands before what is seen to matter
 	certain  = 1.0
 	strong   = 0.9
 	usual    = 0.8
@@ -42,6 +43,8 @@ var causes = sync.OnceValue(func() []rule {
 		{"flags", re(`^(max-total-num-tokens|token-capacity|kv-cache-tokens)$`), rare, "a reading: follows the memory that was free at the start"},
 		{"flags", re(`^(.*api-key|served-model-name|.*tokenizer.*|chat-template|tool-call-parser|reasoning-parser|.*log-.*|log|.*metrics.*|.*watchdog.*|.*trace.*|ssl-.*|file-storage-path|crash-dump-folder|download-dir|warmups|skip-server-warmup|show-time-cost|collect-tokens-histogram|bucket-.*|enable-cache-report|weight-version|trust-remote-code|preferred-sampling-params|bench-.*)$`), innocent, "does not touch the decode cycle"},
 		{"flags", re(`^random-seed$`), rare, "chooses samples, and nothing at temperature 0"},
+		{"flags", re(`^specrun-lab-settings$`), decisive, "the practice host was told other speeds, noise or failures"},
+		{"flags", re(`^(read-from|only-asked)$`), innocent, "how the configuration was read, not what it is"},
 		{"flags", re(`^version$`), strong, "another version of the engine"},
 		{"flags", re(`^speculative-(algorithm|num-steps|eagle-topk|num-draft-tokens|attention-mode)$`), certain, "the shape of the speculative cycle"},
 		{"flags", re(`^(speculative-|spec-|.*eagle)`), 0.95, "a setting of speculation"},

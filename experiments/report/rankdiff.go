@@ -92,7 +92,7 @@ func explain(cells []cellRuns) Diff {
 	vary := unsteady(cells)
 	for i, d := range ds {
 		l := DifferenceLine{Rank: i + 1, Group: d.group, Key: d.key, A: sideText(d.a), B: sideText(d.b),
-			Weight: math.Round(d.weight*1000) / 1000, Why: d.why, Also: d.also}
+			Weight: min(1, math.Round(d.weight*1000)/1000), Why: d.why, Also: d.also}
 		within := vary[d.factKey] // what a side has in some runs only counts, but all is told
 		if within[0] != "" {
 			l.A = &within[0]

@@ -210,7 +210,11 @@ func TestExplain_OrderAndMagnitude(t *testing.T) {
 			[]string{"triton", "flashinfer-python"}},
 		"a large ratio before a small one": {[]change{{"flags", "max_prefill_tokens", "16384", "16000"}, {"flags", "chunked_prefill_size", "8192", "2048"}},
 			[]string{"chunked_prefill_size", "max_prefill_tokens"}},
-		"changed before set":         {[]change{{"env", "NCCL_ALGO", "", "Ring"}, {"env", "NCCL_PROTO", "LL", "Simple"}}, []string{"NCCL_PROTO", "NCCL_ALGO"}},
+		"changed before set": {[]change{{"env", "NCCL_ALGO", "", "Ring"}, {"env", "NCCL_PROTO", "LL", "Simple"}}, []string{"NCCL_PROTO", "NCCL_ALGO"}},
+		"how the configuration was read is last": {[]change{{"flags", "only_asked", "", "host,port"}, {"flags", "read_from", "log", "server_info"}, {"flags", "new_thing", "a", "b"}},
+			[]string{"new_thing", "read_from", "only_asked"}},
+		"the practice host's own settings before all": {[]change{{"env", "NCCL_PROTO", "LL", "Simple"}, {"flags", "tp_size", "1", "2"}, {"flags", "specrun_lab_settings", "as built in", "verify_base_ms=14"}},
+			[]string{"specrun_lab_settings", "NCCL_PROTO", "tp_size"}},
 		"null is None":               {[]change{{"flags", "quantization", "null", "None"}, {"env", "X", "1", "2"}}, []string{"X"}},
 		"a clock within 1 % is last": {[]change{{"gpu", "0 clock", "1980 MHz", "1965 MHz"}, {"flags", "new_thing", "a", "b"}}, []string{"new_thing", "0 clock"}},
 		"asked, but the server runs with the same": {[]change{{"flags", "asked attention-backend", "fa3", "triton"}, {"flags", "new_thing", "a", "b"}},
@@ -339,7 +343,7 @@ func TestExplain_WhatOneSideDoesNotKnow(t *testing.T) {
 // it dead. The innocents and culprits name most of them.
 func TestCauses_WeightsAndReasons(t *testing.T) {
 	for i, r := range causes() {
-		if r.weight <= 0 || r.weight > 1 || r.why == "" {
+		if r.weight <= 0 || r.weight > decisive || r.why == "" {
 			t.Errorf("rule %d of %s: weight %v, why %q", i, r.group, r.weight, r.why)
 		}
 		if !slices.Contains(groups[:], r.group) {

@@ -13,12 +13,14 @@ ENV = "SPECRUN_LAB_SETTINGS"
 class Settings:
     """One attribute per key of default.json; an unknown key is an error.
 
+    changed: the settings that are not as default.json has them, as text for people.
     directory: where the settings file lies, and with it what launches of one practice host share; None without.
     steps: draft steps that the flags of this launch ask for, 0 without speculation; set when they are read.
     """
 
-    def __init__(self, values, directory=None):
+    def __init__(self, values, directory=None, changed=""):
         self.__dict__.update(values)
+        self.changed = changed
         self.directory = directory
         self.steps = 0
 
@@ -48,5 +50,7 @@ def load(environ=os.environ):
         for key in given:
             if key not in values:
                 raise ValueError("%s: unknown setting %r" % (path, key))
+        changed = ", ".join("%s=%s" % (k, json.dumps(given[k])) for k in sorted(given) if given[k] != values[k])
         values.update(given)
-    return Settings(values, os.path.dirname(os.path.abspath(path)) if path else None)
+        return Settings(values, os.path.dirname(os.path.abspath(path)), changed)
+    return Settings(values)

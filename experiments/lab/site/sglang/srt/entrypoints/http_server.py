@@ -120,6 +120,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         body = dict(vars(self.server_args))
         body["version"] = __version__
         body["specrun_lab"] = {"simulated": True}
+        body["specrun_lab_settings"] = self.engine.settings.changed or "as built in"
         answer = self.client.ask("info", 2.0)
         if answer is not None:
             info = answer["info"]
