@@ -12,7 +12,6 @@ import (
 
 	"specrun/deploy"
 	"specrun/experiments/lab"
-	"specrun/patches"
 )
 
 func newDemoCommand(a *app) *cobra.Command {
@@ -80,25 +79,18 @@ func (a *app) runDemo(ctx context.Context, keep bool) (err error) {
 
 // expectPristine prints the status and fails when a file is not as released.
 func (a *app) expectPristine(ctx context.Context) error {
-	if err := a.runStatus(ctx, "", false); err != nil {
-		return err
-	}
-	library, err := patches.Library()
+	reports, err := a.showStatus(ctx, "")
 	if err != nil {
 		return err
 	}
-	return a.eachHost(ctx, func(ctx context.Context, c *connection) error {
-		report, err := deploy.Status(ctx, c.Host, c.where(a, nil), library)
-		if err != nil {
-			return err
-		}
-		for _, f := range report.Files {
+	for _, r := range reports {
+		for _, f := range r.Files {
 			if f.Verdict != deploy.Pristine {
 				return fmt.Errorf("demo: %s is %s, not pristine", f.Path, f.Verdict)
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // demoFolder makes the folder of a demo; remove deletes it unless it is kept.

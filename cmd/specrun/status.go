@@ -42,12 +42,21 @@ built-in patch would change there. Nothing is changed.
 }
 
 func (a *app) runStatus(ctx context.Context, specFile string, exitWithCode bool) error {
+	reports, err := a.showStatus(ctx, specFile)
+	unclean := func(r *deploy.Report) bool { return !r.Clean() }
+	if err == nil && exitWithCode && slices.ContainsFunc(reports, unclean) {
+		return &codedError{code: exitConflict, silent: true}
+	}
+	return err
+}
+
+// showStatus reads the status of each host and prints it.
+func (a *app) showStatus(ctx context.Context, specFile string) (reports []*deploy.Report, err error) {
 	library, err := patches.Library()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var mu sync.Mutex
-	clean := true
 	err = a.eachHost(ctx, func(ctx context.Context, c *connection) error {
 		spec, _, err := a.optionalSpec(specFile, c.entry)
 		if err != nil {
@@ -63,15 +72,12 @@ func (a *app) runStatus(ctx context.Context, specFile string, exitWithCode bool)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		clean = clean && report.Clean()
+		reports = append(reports, report)
 		a.printStatus(c.Name(), report, packagesOf(library))
 		a.printMarks(c.Name(), marks)
 		return nil
 	})
-	if err == nil && exitWithCode && !clean {
-		return &codedError{code: exitConflict, silent: true}
-	}
-	return err
+	return reports, err
 }
 
 // shown are processes as they may be printed: their arguments may hold secrets.
