@@ -51,7 +51,7 @@ unit:
 # The longest packages first, so that none of them is left over at the end. More
 # tests at once than there are cores: they wait for servers.
 integration: quick
-	$(GO) test -tags integration -count=1 -p 2 -parallel 6 -vet=off -ldflags='-s -w' -timeout 20m ./experiments ./cmd/specrun ./deploy $(PACKAGES)
+	$(GO) test -tags integration -count=1 -p 2 -parallel 4 -vet=off -ldflags='-s -w' -timeout 20m ./experiments ./cmd/specrun ./deploy $(PACKAGES)
 
 fuzz:
 	@.ci/fuzz $(FUZZTIME)

@@ -18,6 +18,7 @@ func TestAcceptance(t *testing.T) {
 	}{
 		{"kill at random moments", func(t *testing.T, bin string) { testKills(t, bin, 3) }},
 		{"sweep finds the best cell of the model", testSweepFindsTheBest},
+		{"sweep finds another one of other settings", testSweepFindsAnother},
 		{"kill while the best cell is repeated", testKilledQuotable},
 		{"failing cells are results", testFailingCells},
 		{"side by side", testSideBySide},

@@ -42,65 +42,66 @@ def _hand(cls):
 _hand(EAGLEWorker)
 `
 
-// testProbes compares what probe finds with what the settings of the practice
-// host imply: launches do not differ, so that a few are enough.
-func testProbes(t *testing.T, bin string) {
-	quiet := func(s *lab.Settings) { s.LaunchNoise, s.CycleNoise, s.Behind = 0, 0, 1000 }
-	cost := func(s lab.Settings) float64 { return s.Cycle(2, true, 2)/s.Cycle(2, true, 0) - 1 }
-	for _, part := range []struct {
-		name string
-		test func(u *user)
-	}{
-		{"shipped", func(u *user) {
-			var model lab.Settings
-			u.startLab(func(s *lab.Settings) { quiet(s); model = *s })
-			measured(u.t, func(c *claims) {
-				v3 := u.probe("profiling-v3", 3)
-				c.within("R - 1 of profiling-v3", v3.ratio-1, cost(model), 0.1)
-				c.within("R - 1 of profiling-v3 as the issue says it", v3.ratio-1, 0.134, 0.1)
-				c.within("ms a cycle of profiling-v3", v3.msPerCycle, model.Cycle(2, true, 2)-model.Cycle(2, true, 0), 0.1)
-				if v3.verdict != "distorts" || v3.numbers["cycle_total"] != "not usable" || v3.numbers["accept_len"] != "usable" {
-					c.errorf("profiling-v3: %+v", v3)
-				}
-			})
-			measured(u.t, func(c *claims) {
-				v4 := u.probe("profiling-v4", 3)
-				// On a machine with other work the interval may be wider than the 2 %.
-				if math.Abs(v4.ratio-1) >= 0.02 || v4.verdict == "distorts" || (v4.verdict == "negligible") != (v4.numbers["cycle_total"] == "usable") {
-					c.errorf("profiling-v4: %+v", v4)
-				}
-			})
-		}},
-		// One synchronize after the draft waits for the device, so that the host's
-		// work before the verify is no longer hidden behind it.
-		{"of one's own", func(u *user) {
-			var model lab.Settings
-			u.startLab(func(s *lab.Settings) { quiet(s); model = *s })
-			must(u.t, os.Mkdir(filepath.Join(u.dir, "hand"), 0o700))
-			u.write("hand/patch.yaml", handPatch)
-			u.write("hand/hand.py", handCode)
-			measured(u.t, func(c *claims) {
-				// It is small, so a busy machine's delays at the end of a request weigh less in longer ones.
-				hand := u.probe("./hand", 2, "bench.max_tokens=208")
-				c.within("R - 1 of one synchronize after the draft", hand.ratio-1, (model.HostVerify+model.SyncCost)/model.Cycle(2, true, 0), 0.1)
-				c.within("R - 1 of one synchronize as the issue says it", hand.ratio-1, 0.047, 0.1)
-			})
-		}},
-		{"dear", func(u *user) {
-			var model lab.Settings
-			u.startLab(func(s *lab.Settings) { quiet(s); s.SyncCost = 4.1; model = *s })
-			measured(u.t, func(c *claims) {
-				dear := u.probe("profiling-v3", 2)
-				c.within("R - 1 of profiling-v3 at 4.1 ms a synchronize", dear.ratio-1, cost(model), 0.1)
-				c.within("R - 1 of profiling-v3 at 4.1 ms as the issue says it", dear.ratio-1, 1.284, 0.1)
-			})
-		}},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			t.Parallel()
-			part.test(newUser(t, bin))
-		})
-	}
+// startQuietLab starts a practice host whose launches do not differ, so that a few
+// are enough to compare a probe with what the settings imply.
+func (u *user) startQuietLab(edit func(*lab.Settings)) (model lab.Settings) {
+	u.t.Helper()
+	u.startLab(func(s *lab.Settings) {
+		s.LaunchNoise, s.CycleNoise, s.Behind = 0, 0, 1000
+		edit(s)
+		model = *s
+	})
+	return model
+}
+
+// costOfV3 is R - 1 of profiling-v3.
+func costOfV3(s lab.Settings) float64 { return s.Cycle(2, true, 2)/s.Cycle(2, true, 0) - 1 }
+
+func testProbeShipped(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	model := u.startQuietLab(func(*lab.Settings) {})
+	measured(t, func(c *claims) {
+		v3 := u.probe("profiling-v3", 3)
+		c.within("R - 1 of profiling-v3", v3.ratio-1, costOfV3(model), 0.1)
+		c.within("R - 1 of profiling-v3 as the issue says it", v3.ratio-1, 0.134, 0.1)
+		c.within("ms a cycle of profiling-v3", v3.msPerCycle, model.Cycle(2, true, 2)-model.Cycle(2, true, 0), 0.1)
+		if v3.verdict != "distorts" || v3.numbers["cycle_total"] != "not usable" || v3.numbers["accept_len"] != "usable" {
+			c.errorf("profiling-v3: %+v", v3)
+		}
+	})
+	measured(t, func(c *claims) {
+		v4 := u.probe("profiling-v4", 3)
+		// On a machine with other work the interval may be wider than the 2 %.
+		if math.Abs(v4.ratio-1) >= 0.02 || v4.verdict == "distorts" || (v4.verdict == "negligible") != (v4.numbers["cycle_total"] == "usable") {
+			c.errorf("profiling-v4: %+v", v4)
+		}
+	})
+}
+
+// testProbeOwn: one synchronize after the draft waits for the device, so that the
+// host's work before the verify is no longer hidden behind it.
+func testProbeOwn(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	model := u.startQuietLab(func(*lab.Settings) {})
+	must(t, os.Mkdir(filepath.Join(u.dir, "hand"), 0o700))
+	u.write("hand/patch.yaml", handPatch)
+	u.write("hand/hand.py", handCode)
+	measured(t, func(c *claims) {
+		// It is small, so a busy machine's delays at the end of a request weigh less in longer ones.
+		hand := u.probe("./hand", 2, "bench.max_tokens=208")
+		c.within("R - 1 of one synchronize after the draft", hand.ratio-1, (model.HostVerify+model.SyncCost)/model.Cycle(2, true, 0), 0.1)
+		c.within("R - 1 of one synchronize as the issue says it", hand.ratio-1, 0.047, 0.1)
+	})
+}
+
+func testProbeDear(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	model := u.startQuietLab(func(s *lab.Settings) { s.SyncCost = 4.1 })
+	measured(t, func(c *claims) {
+		dear := u.probe("profiling-v3", 2)
+		c.within("R - 1 of profiling-v3 at 4.1 ms a synchronize", dear.ratio-1, costOfV3(model), 0.1)
+		c.within("R - 1 of profiling-v3 at 4.1 ms as the issue says it", dear.ratio-1, 1.284, 0.1)
+	})
 }
 
 // probeResult is what a probe said.
