@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	flags "flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +25,20 @@ var _ Host = (*remote.Host)(nil)
 
 const readyMarker = "The server is fired up and ready to roll!"
 
+// TestMain lets more tests go on at once than there are cores: they mostly wait for
+// processes.
+func TestMain(m *testing.M) {
+	flags.Parse()
+	given := false
+	flags.Visit(func(f *flags.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flags.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err) // package testing has no such flag any more
+		}
+	}
+	os.Exit(m.Run())
+}
+
 // bench is one host of a test with its own state folder and home.
 type bench struct {
 	t      *testing.T
@@ -33,6 +49,8 @@ type bench struct {
 	shell  string
 	cards  string // of fakeSMI
 	unique string // ends every launch id: a run id is searched on the whole machine
+
+	proved map[string]bool // launches whose stop was proved
 }
 
 func (b *bench) id(name string) string { return name + b.unique }
@@ -46,7 +64,7 @@ func newBench(t *testing.T) *bench {
 	h := remote.Local(remote.LocalConfig{Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "SESSION=1"}, Dir: home})
 	t.Cleanup(func() { h.Close() })
 	return &bench{t: t, h: h, state: filepath.Join(home, "state"), python: findPython(t), script: standin(t),
-		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64())}
+		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64()), proved: map[string]bool{}}
 }
 
 // findPython prefers the system's: version managers put slow scripts in front.
@@ -86,6 +104,9 @@ func freePort(t *testing.T) int {
 func (b *bench) launch(name string, port int, switches ...string) Launch {
 	id := b.id(name)
 	b.t.Cleanup(func() {
+		if b.proved[id] {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		// Not through b.h, which may be closed by now.
@@ -110,7 +131,9 @@ func (b *bench) start(l Launch) State {
 func (b *bench) stop(name string, o StopOptions) (Proof, error) { return b.stopID(b.id(name), o) }
 
 func (b *bench) stopID(id string, o StopOptions) (Proof, error) {
-	return Stop(b.t.Context(), b.h, b.state, id, o)
+	proof, err := Stop(b.t.Context(), b.h, b.state, id, o)
+	b.proved[id] = err == nil // the last one counts
+	return proof, err
 }
 
 func (b *bench) look(name string) State {

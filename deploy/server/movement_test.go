@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,16 +76,20 @@ func TestProgress_String(t *testing.T) {
 func TestWaitReady_SilentWorkIsNoStall(t *testing.T) {
 	b := newBench(t)
 	port := freePort(t)
-	st := b.start(b.launch("works", port, "--work", "2"))
+	enough, stall := filepath.Join(t.TempDir(), "enough"), time.Second
+	st := b.start(b.launch("works", port, "--work", enough))
+	told := false
 	var seen []string
-	_, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: time.Minute, Stall: 700 * time.Millisecond, Poll: 10 * time.Millisecond,
-		OnProgress: func(p Progress) { seen = append(seen, p.String()) }})
-	if err != nil {
+	_, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: time.Minute, Stall: stall, Poll: 10 * time.Millisecond,
+		OnProgress: func(p Progress) {
+			seen = append(seen, p.String())
+			told = told || p.Silent > stall && strings.Contains(p.String(), "log silent for") && strings.Contains(p.Doing, "busy") && strings.Contains(p.Doing, "reads ")
+			if told {
+				must(t, writeFile(enough, ""))
+			}
+		}})
+	if err != nil || !told {
 		t.Fatalf("err = %v; %q", err, seen)
-	}
-	all := strings.Join(seen, "\n")
-	if !strings.Contains(all, "log silent for") || !strings.Contains(all, "busy") || !strings.Contains(all, "reads ") {
-		t.Errorf("progress: %q", seen)
 	}
 }
 
@@ -123,7 +128,7 @@ func TestWaitReady_BlockBufferedLogNeedsNoMarker(t *testing.T) {
 	b := newBench(t)
 	port := freePort(t)
 	st := b.start(b.launch("block", port, "--no-marker"))
-	ready, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: time.Minute, Stall: time.Second, Poll: 10 * time.Millisecond})
+	ready, err := WaitReady(t.Context(), b.h, st, port, &plain{}, ReadyOptions{Timeout: time.Minute, Stall: 3 * time.Second, Poll: 10 * time.Millisecond})
 	if err != nil || !ready.Unmarked || ready.Listener.PID != st.Identity.PID {
 		t.Fatalf("%+v, %v", ready, err)
 	}

@@ -19,7 +19,7 @@ import (
 func TestSSHD_ServerOutlivesItsConnectionAndIsStoppedThroughAnother(t *testing.T) {
 	s := remotetest.StartSSHD(t, remotetest.Options{})
 	b := &bench{t: t, h: s.Dial(t), state: filepath.Join(t.TempDir(), "state"), python: findPython(t), script: standin(t),
-		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64())}
+		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64()), proved: map[string]bool{}}
 	port := freePort(t)
 	l := b.launch("detached", port, "--double-fork")
 	l.Env = map[string]string{"ODD": "a 'quote'\nand a line"}
@@ -68,7 +68,7 @@ func TestSSHD_ServerOutlivesItsConnectionAndIsStoppedThroughAnother(t *testing.T
 func TestSSHD_StopGoesOnWhenTheConnectionIsCut(t *testing.T) {
 	s := remotetest.StartSSHD(t, remotetest.Options{})
 	b := &bench{t: t, h: s.Dial(t), state: filepath.Join(t.TempDir(), "state"), python: findPython(t), script: standin(t),
-		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64())}
+		unique: fmt.Sprintf("-%d-%x", os.Getpid(), rand.Uint64()), proved: map[string]bool{}}
 	port := freePort(t)
 	st := b.start(b.launch("cut", port, "--ignore-term"))
 	if _, err := b.waitReady(st, port); err != nil {

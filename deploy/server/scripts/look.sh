@@ -38,6 +38,21 @@ ended() {
 		}'
 }
 
+# leader_listens: all sockets that listen on the port are the server's own, so that
+# nobody else needs to be looked for.
+leader_listens() {
+	leader_alive || return 1
+	e_inodes=$(listeners "$PORT" | cut -d ' ' -f 1 | tr '\n' ' ')
+	e_open=$(socket_pids "$e_inodes" "/proc/$i_pid/fd")
+	for e_inode in $e_inodes; do
+		case "
+$e_open
+" in *"
+$e_inode $i_pid
+"*) ;; *) return 1 ;; esac
+	done
+}
+
 # successor: a start command has ended, and its keeper knows by now which process
 # is the server.
 successor() {
@@ -93,7 +108,9 @@ main() {
 		ended $pids
 	fi
 	[ "$PORT" != 0 ] && [ -n "$(listeners "$PORT")" ] || return 0
-	[ -n "$mine" ] || mine=$(ours "$ID" "$i_sid")
+	if [ -z "$mine" ]; then
+		if leader_listens; then mine="$i_pid $i_ticks"; else mine=$(ours "$ID" "$i_sid"); fi
+	fi
 	# shellcheck disable=SC2046
 	holders "$PORT" $(printf '%s\n' "$mine" | cut -d ' ' -f 1) | while IFS= read -r line; do
 		# shellcheck disable=SC2086

@@ -62,7 +62,7 @@ end_processes() {
 			[ "$step" -lt 50 ] || pause=0.2
 			nap "$pause"
 		done
-	else
+	elif [ -n "$known" ]; then
 		remaining
 	fi
 	clock

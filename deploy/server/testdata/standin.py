@@ -8,7 +8,7 @@ Arguments: PORT, then switches:
   --kill N         ends by signal N right after it said "loading"
   --silent         says nothing and never listens
   --say TEXT       says it first
-  --work S         reads and computes for S seconds, without a word, before it serves
+  --work FILE      reads and computes, without a word, until FILE is there, before it serves
   --no-marker      serves, and its log says nothing of it
   --zombie         has a child that ended and that it never asks for
   --chatty         says "loading" for ever and never listens
@@ -86,8 +86,7 @@ def main():
     if "--silent" not in switches:
         say("loading")
     if "--work" in switches:
-        end = time.monotonic() + float(value("--work"))
-        while time.monotonic() < end:
+        while not os.path.exists(value("--work")):
             with open(sys.executable, "rb") as f:
                 sum(f.read(1 << 20)[:20000])
     if "--zombie" in switches and os.fork() == 0:
