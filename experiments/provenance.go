@@ -63,7 +63,7 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("workload", "model", model)
 	f.add("workload", "served_model", a.facts.Checked.Model)
 	f.add("workload", "driver", b.Driver)
-	f.add("workload", "where", b.Where)
+	f.add("workload", "where", a.x.loadedFrom(b))
 	f.add("workload", "endpoint", b.Endpoint)
 	f.add("workload", "prompts", b.Prompts)
 	f.add("workload", "requests", strconv.Itoa(b.Requests))
@@ -74,6 +74,15 @@ func (a *attempt) provenance(r PlannedRun) []record.Fact {
 	f.add("workload", "warmup", b.Warmup.String())
 	f.add("workload", "seed", strconv.FormatInt(b.Seed, 10))
 	return distinct(f.list)
+}
+
+// loadedFrom is where the load came from. The controller of a sweep that goes on by
+// itself is its host: such a run must not look like one that was loaded from afar.
+func (x *execution) loadedFrom(b BenchPlan) string {
+	if x.deps.Detached && b.Where == "controller" {
+		return "controller, which is the host"
+	}
+	return b.Where
 }
 
 // distinct leaves out what was said before in the same words.
