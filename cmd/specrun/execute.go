@@ -48,10 +48,7 @@ func (a *app) deps(results experiments.Recorder, hosts func(context.Context, str
 	return experiments.Deps{
 		Recorder: results, Hosts: hosts, Engines: experiments.Engines, Collect: experiments.Collect,
 		Now: a.now, IDs: a.newID,
-		Getenv: func(name string) (string, bool) {
-			v := a.getenv(name)
-			return v, v != ""
-		},
+		Getenv:     a.secret,
 		Controller: experiments.Controller(), ControllerGone: experiments.ControllerGone,
 		Version: version, OnEvent: seen.show, Hook: a.hook,
 	}
