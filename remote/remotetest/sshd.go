@@ -336,9 +336,6 @@ func (s *SSHD) Log() string {
 	return string(text)
 }
 
-// StopListening ends the listener; connections go on.
-func (s *SSHD) StopListening() { syscall.Kill(s.pid, syscall.SIGKILL) }
-
 // CutConnections kills the per-connection processes: every client sees its
 // connection end. Commands that run in a session go on, as they would.
 func (s *SSHD) CutConnections() {
