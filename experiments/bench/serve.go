@@ -47,7 +47,7 @@ func Serve(ctx context.Context, dir string) error {
 		// A heartbeat that cannot be written is missed by whoever reads it; the
 		// measurement goes on, and the report's own failure is told below.
 		if b, err := json.Marshal(p); err == nil {
-			_ = replace(filepath.Join(dir, progressFile), append(b, '\n'))
+			_ = replace(filepath.Join(dir, progressFile), append(b, '\n'), false)
 		}
 	}
 	r, err := Run(ctx, j, Options{OnProgress: heartbeat})
@@ -58,7 +58,7 @@ func Serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("benchmark report: %w", err)
 	}
-	if err := replace(filepath.Join(dir, reportFile), append(b, '\n')); err != nil {
+	if err := replace(filepath.Join(dir, reportFile), append(b, '\n'), true); err != nil {
 		return fmt.Errorf("benchmark report: %w", err)
 	}
 	return nil
@@ -105,7 +105,7 @@ func claim(dir string) error {
 func Identity() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("benchmark identity: %w", err)
+		return "", fmt.Errorf("identity of this process: %w", err)
 	}
 	id := strings.TrimSpace(string(boot))
 	if os.Getenv("SPECRUN_CONTAINER") != "" { // which boots when its first process starts
@@ -126,27 +126,28 @@ func Identity() (string, error) {
 func startTicks(pid string) (string, error) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
-		return "", fmt.Errorf("benchmark identity: %w", err)
+		return "", fmt.Errorf("identity of this process: %w", err)
 	}
 	// The command name may hold blanks and brackets; fields count from behind it.
 	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(f) < 20 {
-		return "", fmt.Errorf("benchmark identity: /proc/%s/stat has %d fields", pid, len(f))
+		return "", fmt.Errorf("identity of this process: /proc/%s/stat has %d fields", pid, len(f))
 	}
 	return f[19], nil
 }
 
-// replace writes a file so that readers see the old content or the new, also
-// after a crash of the machine.
-func replace(path string, data []byte) error {
+// replace writes a file so that readers see the old content or the new. A durable
+// one is whole after a crash of the machine, too; a heartbeat is not, since it is
+// not worth a disk access in a measurement.
+func replace(path string, data []byte, durable bool) error {
 	temp := fmt.Sprintf("%s.%d.new", path, os.Getpid())
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil && strings.HasSuffix(path, reportFile) {
-		err = f.Sync() // a heartbeat is not worth a disk access in a measurement
+	if err == nil && durable {
+		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
