@@ -168,7 +168,9 @@ func (a *app) showView(ctx context.Context, s *store.Store, view record.SweepVie
 		if view.Sweep.Kind == experiments.KindAA {
 			a.line("aa", summary.AA())
 		} else {
-			a.line("decision", summary.Decide())
+			for _, d := range summary.Decide() {
+				a.line("decision", d)
+			}
 		}
 		return nil
 	}

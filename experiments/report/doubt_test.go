@@ -143,7 +143,7 @@ func TestDecision_NoiseCountsWhereEnoughWouldHaveBeenFound(t *testing.T) {
 		if advises := strings.HasSuffix(strings.TrimSpace(table(t, s)), "take steps=1"); advises != strings.HasSuffix(c.want, "take steps=1") {
 			t.Errorf("%v: last sentence of\n%s", c, table(t, s))
 		}
-		take := s.Decide()
+		take := s.decide()
 		if take.Text != c.want || take.Best["steps"] != int64(2) || !strings.Contains(c.want, "take steps="+fmt.Sprint(take.Take["steps"])) {
 			t.Errorf("%+v", take)
 		}

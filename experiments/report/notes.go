@@ -91,12 +91,27 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	decision := ""
-	if s.advises() {
-		decision = "\n" + s.decision()
-	}
-	_, err := fmt.Fprintf(w, "\n%s%s%s%s\n", b.String(), s.Verdict, s.quotable(), decision)
+	_, err := fmt.Fprintf(w, "\n%s%s\n", b.String(), s.conclusion())
 	return err
+}
+
+// conclusion is what came out of a sweep, of each load on lines of its own.
+func (s *Summary) conclusion() string {
+	var lines []string
+	for _, l := range s.loads {
+		lines = append(lines, l.name()+": "+l.Verdict)
+		if l.advises() {
+			lines = append(lines, l.name()+": "+l.decision())
+		}
+	}
+	if len(s.loads) > 0 {
+		return strings.Join(lines, "\n") + s.quotable()
+	}
+	text := s.Verdict + s.quotable()
+	if s.advises() {
+		text += "\n" + s.decision()
+	}
+	return text
 }
 
 // noteMarks says what the signs in the table mean, and what ratios rest on.

@@ -62,9 +62,38 @@ func (s *Summary) rank() {
 			s.Cells[i].fromBest = s.versus(best, &s.Cells[i], launches(s.Best), launches(i), s.Objective)
 		}
 	}
+	s.judgeTogether(best, order[1:])
+	if len(order) > 1 {
+		best.SeparableFromNext = s.Cells[order[1]].fromBest.Separable
+	}
 	s.Verdict = s.verdict(order, caveat)
 	if len(failed) > 0 {
 		s.Verdict += fmt.Sprintf(" (not ranked for failed runs: %s)", strings.Join(failed, ", "))
+	}
+}
+
+// judgeTogether says of each other row whether it differs from the best one, as
+// one of so many questions: the best of many is ahead by luck, too. What the table
+// says of a cell and its baseline holds here as well.
+func (s *Summary) judgeTogether(best *CellRow, others []int) {
+	ps := make([]float64, len(others))
+	for n, i := range others {
+		ps[n] = s.Cells[i].fromBest.P
+	}
+	for n, p := range stats.Holm(ps) {
+		row := &s.Cells[others[n]]
+		if row.fromBest.Separable == nil {
+			continue
+		}
+		separable := *row.fromBest.Separable && p < 1-stats.Confidence
+		told := best.Doubt[s.Objective]
+		if s.baselineOf(row) == best {
+			told = row.Doubt[s.Objective]
+		}
+		if (s.baselineOf(best) == row || s.baselineOf(row) == best) && told.Separable != nil {
+			separable = *told.Separable
+		}
+		row.fromBest.Separable = &separable
 	}
 }
 

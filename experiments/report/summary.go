@@ -21,6 +21,8 @@ type Options struct {
 	Probe      func(patchSHA, host string) *ProbeLine // the probe of a patch on a host, see BestProbe, nil = none; nil = none at all
 	Normalise  bool                                   // show beside raw numbers what they were if the baseline had stood still
 	LogTail    []string                               // of one failed run: the last lines of its server's log
+
+	judged map[string]*CellRow // by cell: the rows of the whole sweep, of which this is a part
 }
 
 // Summary is a sweep in numbers.
@@ -41,13 +43,14 @@ type Summary struct {
 	failed      []failure
 	labels      []labelNote
 	checks      []checkNote
-	remarks     []string // about the comparison as a whole
-	tooFew      []string // why a ? is unknown
-	mixedSource string   // the metric whose rows have no source in common, "" = none
-	contrary    []string // rows that are ahead of the baseline by medians and behind by means, or the reverse
-	holm        int      // comparisons in vs baseline that were judged together
-	planned     int      // runs
-	ranked      int      // cells
+	remarks     []string   // about the comparison as a whole
+	tooFew      []string   // why a ? is unknown
+	mixedSource string     // the metric whose rows have no source in common, "" = none
+	contrary    []string   // rows that are ahead of the baseline by medians and behind by means, or the reverse
+	holm        int        // comparisons in vs baseline that were judged together
+	planned     int        // runs
+	ranked      int        // cells
+	loads       []loadPart // where cells differ in their work; Best and Verdict are then of all of them
 
 	mayQuote map[int]bool // ords of the cells that are measured again for quoting if they are best
 }
@@ -169,12 +172,16 @@ func Summarize(v record.SweepView, o Options) *Summary {
 		s.note(&s.Cells[i])
 	}
 	s.compare()
+	if o.judged != nil {
+		s.judgeWith(o.judged)
+	}
 	s.remarks = append(s.remarks, s.engineNotes()...)
 	if v.Sweep.Kind == kindAA { // whose cells are all the same twice: there is nothing to rank
 		s.Verdict = s.AA().text()
 		return s
 	}
 	s.rank()
+	s.byLoad(v, o)
 	return s
 }
 
@@ -191,11 +198,13 @@ type plan struct {
 		Server struct {
 			Patches []plannedPatch `json:"patches"`
 		} `json:"server"`
+		Bench map[string]json.RawMessage `json:"bench"`
 	} `json:"cells"`
 	Quotes []struct {
 		Of   int `json:"of"`
 		Cell struct {
-			Ord int `json:"ord"`
+			Ord   int                        `json:"ord"`
+			Bench map[string]json.RawMessage `json:"bench"`
 		} `json:"cell"`
 	} `json:"quotes"`
 }

@@ -63,15 +63,31 @@ func (s *Summary) choose() (take *CellRow, near, blurred []*CellRow) {
 
 // SweepDecision is the JSON line of type decision of a sweep, less the type.
 type SweepDecision struct {
-	Sweep   string        `json:"sweep"`
-	Text    string        `json:"text"`
-	Verdict string        `json:"verdict"`
-	Best    record.Params `json:"best"` // null: none
-	Take    record.Params `json:"take"` // null: none, or not known
+	Sweep   string `json:"sweep"`
+	Text    string `json:"text"`
+	Verdict string `json:"verdict"`
+	// Load is the work that the cells of the decision have in common, where those
+	// of the sweep differ in it: concurrency, requests, max_tokens, ...
+	Load map[string]string `json:"load,omitempty"`
+	Best record.Params     `json:"best"` // null: none
+	Take record.Params     `json:"take"` // null: none, or not known
 }
 
-// Decide gives what came out of a sweep, for programs.
-func (s *Summary) Decide() SweepDecision {
+// Decide gives what came out of a sweep, for programs: one decision for each load.
+func (s *Summary) Decide() []SweepDecision {
+	if len(s.loads) == 0 {
+		return []SweepDecision{s.decide()}
+	}
+	var all []SweepDecision
+	for _, l := range s.loads {
+		d := l.decide()
+		d.Load = l.values
+		all = append(all, d)
+	}
+	return all
+}
+
+func (s *Summary) decide() SweepDecision {
 	d := SweepDecision{Sweep: s.Sweep.ID, Text: s.decision(), Verdict: s.Verdict}
 	if s.Best >= 0 {
 		d.Best = s.Cells[s.Best].Params

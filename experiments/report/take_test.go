@@ -45,7 +45,7 @@ func TestDecision(t *testing.T) {
 // After one launch, with 9 % between launches, nobody knows which cell to take.
 func TestDecision_NotKnownAfterOneLaunch(t *testing.T) {
 	for _, s := range []*Summary{ofSpeeds(1, 88, 94, 94.5), ofSpeeds(1, 60, 80, 100)} {
-		d := s.Decide()
+		d := s.decide()
 		want := "steps=2 has the best number, but which cell to take is not known: after one launch, and launches differ (--rounds 3)"
 		if d.Text != want || d.Best["steps"] != int64(2) || d.Take != nil {
 			t.Errorf("%+v", d)

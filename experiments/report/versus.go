@@ -68,6 +68,15 @@ func (s *Summary) compare() {
 	}
 }
 
+// judgeWith takes over what was found of the ratios among all cells of a sweep.
+func (s *Summary) judgeWith(all map[string]*CellRow) {
+	for i := range s.Cells {
+		if row := all[s.Cells[i].cell.ID]; row != nil {
+			s.Cells[i].VsBaseline, s.Cells[i].Doubt = row.VsBaseline, row.Doubt
+		}
+	}
+}
+
 // versus compares launches of a row with those of another one.
 func (s *Summary) versus(row, other *CellRow, a, b []stats.Launch, metric string) stats.Comparison {
 	// A quotable row has rounds of its own, after the others, and so has what was

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"specrun/experiments/record"
+)
+
+// speedsOf is a sweep with these tok/s of each cell, by round.
+func speedsOf(b *builder, speeds [][]float64) {
+	for i, rounds := range speeds {
+		for round, speed := range rounds {
+			b.run(i, round, 1)
+			b.v.Data[fmt.Sprint("r", i, "-", round)] = record.RunData{Metrics: []record.Metric{{Name: "output_throughput", Unit: "tok/s", Value: speed, Source: "client"}}}
+		}
+	}
+}
+
+// Many requests at once give more tok/s than one whatever the steps: each load has
+// a best cell of its own.
+func TestSummary_EachLoadHasItsBestCell(t *testing.T) {
+	b := newBuilder(5, 3, "grid")
+	var cells []map[string]any
+	for i := range b.v.Cells {
+		c := &b.v.Cells[i]
+		concurrency := int64(1 + i/3*31)
+		c.Baseline = i%3 == 0
+		c.Params = record.Params{"bench.concurrency": concurrency}
+		if !c.Baseline {
+			c.Params["steps"] = int64(i % 3)
+		}
+		cells = append(cells, map[string]any{"ord": i, "bench": map[string]any{"concurrency": concurrency, "requests": 64, "prompts": "builtin:chat"}})
+	}
+	plan, err := json.Marshal(map[string]any{"objective": "output_throughput", "order": "grid", "rounds": 3, "cells": cells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.v.Sweep.Plan = plan
+	speedsOf(b, [][]float64{{88, 88.1, 88.2}, {94, 94.1, 94.2}, {90, 90.1, 90.2}, {700, 701, 702}, {650, 651, 652}})
+	s := Summarize(b.v, options())
+	for i, row := range s.Cells {
+		if want := i == 1 || i == 3; row.Best != want {
+			t.Errorf("%s: best %v", row.name, row.Best)
+		}
+	}
+	text := table(t, s)
+	for _, want := range []string{
+		"\nconcurrency=1: best is steps=1 with 94.1 tok/s; next is steps=2 with 90.1, separable",
+		"\nconcurrency=32: speculation does not pay: best is baseline bench.concurrency=32 with 701.0 tok/s; next is bench.concurrency=32 steps=1 with 651.0, separable",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\nbest is") {
+		t.Errorf("different work is ranked:\n%s", text)
+	}
+	d := s.Decide()
+	if len(d) != 2 || d[0].Load["concurrency"] != "1" || d[1].Load["concurrency"] != "32" || len(d[0].Load) != 1 || d[0].Best["steps"] != int64(1) || d[1].Best["bench.concurrency"] != int64(32) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A sweep of one load has one decision, which names none.
+func TestSummary_OneLoadIsNotNamed(t *testing.T) {
+	d := ofSpeeds(3, 88, 94, 90).Decide()
+	if line, err := json.Marshal(d); len(d) != 1 || err != nil || strings.Contains(string(line), "load") {
+		t.Errorf("%s, %v", line, err)
+	}
+}
+
+// What the table marks as perhaps noise the last line does not call separable:
+// both judge all cells together.
+func TestVerdict_AgreesWithTheTable(t *testing.T) {
+	b := newBuilder(5, 3, "interleave")
+	speedsOf(b, [][]float64{{88.7, 88.3, 88.7}, {87.0, 87.9, 86.0}, {94.1, 90.5, 93.0}, {87.9, 85.9, 87.1}, {80.4, 80.8, 79.1}})
+	s := Summarize(b.v, options())
+	best := s.Cells[2]
+	if sep := best.Doubt["output_throughput"].Separable; !best.Best || sep == nil || *sep {
+		t.Fatalf("the example shows nothing: best %v, doubt %+v", best.Best, best.Doubt["output_throughput"])
+	}
+	if holds(best.SeparableFromNext) || !strings.Contains(s.Verdict, "next is baseline with 88.7, not separable (~)") {
+		t.Errorf("%s", s.Verdict)
+	}
+}
