@@ -83,7 +83,7 @@ func Apply(ctx context.Context, t Target, p *Plan, o ApplyOptions) (*Outcome, er
 		if err != nil {
 			return nil, err
 		}
-		o.event("commit", fmt.Sprintf("%d files", len(tx.Files)))
+		o.event("commit", fmt.Sprintf("%d file(s)", len(tx.Files)))
 		r, err := commitNew(ctx, t, p, tx, o)
 		if err != nil {
 			return nil, err
