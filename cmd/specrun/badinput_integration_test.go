@@ -265,7 +265,7 @@ func (s *site) interpreters(sshd *remotetest.SSHD) {
 		t.Fatal("the engine does not start")
 	}
 	s.refused(badInput{[]string{"apply", "profiling-v4", "--host", "unnamed"}, 2,
-		[]string{"unnamed: no Python interpreter", fmt.Sprintf("%s (pid %d)", python, engine.Process.Pid)}, []string{"--python "}})
+		[]string{"unnamed: no Python interpreter", fmt.Sprintf("%s (sglang, pid %d)", python, engine.Process.Pid)}, []string{"--python "}})
 }
 
 // fullDisks: the file system of the engine's files, then that of the state.

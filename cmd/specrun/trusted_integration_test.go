@@ -261,7 +261,7 @@ func (u *user) slope() {
 	three := 3
 	u.startLab(func(s *lab.Settings) {
 		patient(s)
-		s.Scale, s.ContextSlope = 0.1, 20
+		s.Scale, s.ContextSlope = 0.25, 20
 		s.Stops = []lab.EarlyStop{{Steps: &three, Tokens: 200}}
 	})
 }
@@ -276,7 +276,7 @@ func testSameArms(t *testing.T, bin string) {
 	u := newUser(t, bin)
 	u.slope()
 	measured(t, func(m *claims) {
-		a := u.does(0, alongSlope("sweep", "--aa", "steps=2", "bench.warmup=auto", "--rounds", "3")...)
+		a := u.does(0, alongSlope("sweep", "--aa", "steps=2", "bench.warmup=auto", "--rounds", "2")...)
 		if warm := fmt.Sprint(u.newest()["provenance"]); !strings.Contains(warm, "settled") {
 			m.errorf("nothing about the warm-up in %s", warm)
 		}
