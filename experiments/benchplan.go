@@ -128,3 +128,21 @@ func benchBool(at func(*BenchPlan) *bool) func(*BenchPlan, Scalar) error {
 		return nil
 	}
 }
+
+// idleNotes says where a benchmark has fewer requests than it is to have at work
+// at once: it would measure a smaller batch than its name says.
+func idleNotes(cells []Cell) (out []string) {
+	const enough = 4 // rounds of requests: ramp and drain weigh less then
+	for _, c := range cells {
+		b := c.Bench
+		if b.Requests >= b.Concurrency {
+			continue
+		}
+		text := fmt.Sprintf("bench.requests=%d is less than bench.concurrency=%d: no more than %d are at work at once; bench.requests=%d fills it",
+			b.Requests, b.Concurrency, b.Requests, enough*b.Concurrency)
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}

@@ -256,3 +256,23 @@ func TestPlan_KeysFollowTheMeaning(t *testing.T) {
 		t.Error("the port counts for the key")
 	}
 }
+
+// A benchmark that cannot reach the batch that its cell is named after says so.
+func TestPlan_FewerRequestsThanAtOnceIsNoted(t *testing.T) {
+	t.Parallel()
+	notesOf := func(args ...string) (found []string) {
+		for _, n := range plan(t, loadExample(t), args...).Notes {
+			if strings.Contains(n, "at work at once") {
+				found = append(found, n)
+			}
+		}
+		return found
+	}
+	want := []string{"bench.requests=16 is less than bench.concurrency=32: no more than 16 are at work at once; bench.requests=128 fills it"}
+	if diff := cmp.Diff(want, notesOf("steps=1..2", "bench.concurrency=1,32")); diff != "" {
+		t.Error(diff)
+	}
+	if got := notesOf("steps=1..2", "bench.concurrency=1,32", "bench.requests=128"); got != nil {
+		t.Errorf("%v", got)
+	}
+}
