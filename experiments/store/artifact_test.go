@@ -36,6 +36,7 @@ func artifactFiles(t *testing.T, s *Store) []string {
 }
 
 func TestAttach_KeepsContentUnderItsHash(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	ctx := context.Background()
@@ -81,6 +82,7 @@ func readContent(a record.Artifact) (string, error) {
 
 // A log is full of repetition, and what is read back is what was kept.
 func TestContent(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	log := strings.Repeat("[2026-01-01 00:00:00] Decode batch\n", 10_000)
@@ -120,6 +122,7 @@ func TestContent(t *testing.T) {
 }
 
 func TestAttach_FailureLeavesNothing(t *testing.T) {
+	t.Parallel()
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	for name, tc := range map[string]struct {
@@ -154,6 +157,7 @@ func TestAttach_FailureLeavesNothing(t *testing.T) {
 }
 
 func TestAttach_UnknownLaunchIsRefused(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	begin(t, s, "sw")
 	if _, err := s.Attach(context.Background(), record.Artifact{LaunchID: "nope", Name: "server.log"}, strings.NewReader("x")); err == nil {

@@ -44,6 +44,7 @@ func storeLaunch(t *testing.T, s *Store, sweep string, n int, state record.Launc
 }
 
 func TestDurations_MediansOfWhatCameToItsEnd(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := context.Background()
 	if d, err := s.Durations(ctx, "steps", "gpu-01"); err != nil || d != (Durations{}) {

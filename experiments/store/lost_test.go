@@ -14,6 +14,7 @@ import (
 
 // What is recorded to a file that was deleted would be gone with the process.
 func TestRecord_ToADeletedFileSavesACopyAndFails(t *testing.T) {
+	t.Parallel()
 	for name, remove := range map[string]func(path string) error{
 		"the file": os.Remove,
 		"all of it": func(path string) error {
@@ -57,6 +58,7 @@ func TestRecord_ToADeletedFileSavesACopyAndFails(t *testing.T) {
 
 // Another file in its place is somebody's.
 func TestRecord_ToAReplacedFileLeavesTheOtherAlone(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "s1")
 	if err := errors.Join(os.Rename(s.Path(), s.Path()+".old"), os.WriteFile(s.Path(), []byte("theirs"), 0o600)); err != nil {
@@ -78,6 +80,7 @@ func TestRecord_ToAReplacedFileLeavesTheOtherAlone(t *testing.T) {
 }
 
 func TestOpen_ReadsWhatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "results.db")
 	s, err := Open(ctx, path)

@@ -77,6 +77,7 @@ func same(t *testing.T, there, here *Store) {
 // At every moment of a sweep that goes on elsewhere a merge brings what there is,
 // and a second one nothing.
 func TestMerge_AtEveryMomentAndTwice(t *testing.T) {
+	t.Parallel()
 	there, here := thereAndHere(t)
 	var j *journal
 	ended := data()
@@ -137,6 +138,7 @@ func TestMerge_AtEveryMomentAndTwice(t *testing.T) {
 // What is older than what is here takes nothing back, and what went on in both
 // places is refused as a whole.
 func TestMerge_StaleAndDiverged(t *testing.T) {
+	t.Parallel()
 	there, here := thereAndHere(t)
 	goOn(t, there, "l1")
 	fetch(t, there, here)
@@ -159,6 +161,7 @@ func TestMerge_StaleAndDiverged(t *testing.T) {
 }
 
 func TestMerge_Refuses(t *testing.T) {
+	t.Parallel()
 	there, here := thereAndHere(t)
 	if _, err := here.Merge(t.Context(), there, "x"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unknown sweep: %v", err)
@@ -189,6 +192,7 @@ func TestMerge_Refuses(t *testing.T) {
 // Two followers merge while the sweep goes on: both succeed at every moment, and
 // nothing is there twice.
 func TestMerge_ManyAtOnceWhileItGoesOn(t *testing.T) {
+	t.Parallel()
 	there, here := thereAndHere(t)
 	again := open(t, here.Path())
 	done := make(chan struct{})
@@ -220,6 +224,7 @@ func TestMerge_ManyAtOnceWhileItGoesOn(t *testing.T) {
 }
 
 func TestClaim_ForeverIsNamed(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	begin(t, s, "s")
 	if holder, _, err := s.Holder(t.Context(), "s"); holder != "" || err != nil {

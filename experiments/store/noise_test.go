@@ -67,6 +67,7 @@ func storeSweepAt(t *testing.T, s *Store, createdUs int64, id, kind, name, host,
 }
 
 func TestLaunchNoise_GroupsWhatLaunchesOfACellMeasured(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := context.Background()
 	launches := []measured{{cell: 0, values: []float64{10, 12, 11}}, {cell: 1, values: []float64{20}}, {cell: 0, values: []float64{13}}, {cell: 2, values: []float64{5}},
@@ -91,6 +92,7 @@ const later = math.MaxInt64
 // What is said of a sweep rests on earlier ones: not on itself, and not on those
 // that came after it.
 func TestLaunchNoise_OfEarlierSweepsOnly(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	pairOf := func(v float64) []measured {
 		return []measured{{values: []float64{v}}, {values: []float64{v + 1}}}
@@ -107,6 +109,7 @@ func TestLaunchNoise_OfEarlierSweepsOnly(t *testing.T) {
 }
 
 func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	const newest = 20
 	for i := range newest/2 + 5 {
@@ -120,6 +123,7 @@ func TestLaunchNoise_RemembersTheNewestLaunches(t *testing.T) {
 }
 
 func TestProbesOf_ThisContentOnThisHost(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := context.Background()
 	sha, other := strings.Repeat("a1", 32), strings.Repeat("b2", 32)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestFind_ByIDOrUniquePrefix(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	for i, id := range []string{"ab", "abc1", "abd2", "x_%"} {
@@ -42,6 +43,7 @@ func TestFind_ByIDOrUniquePrefix(t *testing.T) {
 }
 
 func TestRun_ReadsOneRunWithItsSurroundings(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	d := data()
@@ -68,6 +70,7 @@ func TestRun_ReadsOneRunWithItsSurroundings(t *testing.T) {
 }
 
 func TestList_FiltersNewestFirst(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := context.Background()
 	if _, err := s.LatestSweep(ctx); !errors.Is(err, ErrNotFound) {
@@ -127,6 +130,7 @@ func TestList_FiltersNewestFirst(t *testing.T) {
 
 // Starts with other flags are no launches of one cell.
 func TestImport_CellsOfStarts(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := context.Background()
 	const log = "steps 2, steps 3, steps 2\n"
@@ -165,6 +169,7 @@ func TestImport_CellsOfStarts(t *testing.T) {
 }
 
 func TestImport_OncePerContent(t *testing.T) {
+	t.Parallel()
 	now := epoch
 	s := open(t, filepath.Join(t.TempDir(), "r.db"), WithClock(func() time.Time { return now }))
 	ctx := context.Background()
@@ -202,6 +207,7 @@ func TestImport_OncePerContent(t *testing.T) {
 
 // A sweep that was refused before its first launch is listed, and is not what goes on.
 func TestList_TellsWhatWasNeverBegun(t *testing.T) {
+	t.Parallel()
 	s, ctx := fresh(t), t.Context()
 	refused := record.SweepPlan{Sweep: record.Sweep{ID: "refused", Name: "refused", Kind: "sweep", State: record.SweepActive, CreatedUs: epoch.UnixMicro()}}
 	if err := s.Begin(ctx, refused); err != nil {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestStoreKeepsTheRecordersContract(t *testing.T) {
+	t.Parallel()
 	recordertest.Run(t, func(t *testing.T, now func() int64) recordertest.Recorder {
 		s, err := Open(context.Background(), filepath.Join(t.TempDir(), "results.db"), WithClock(func() time.Time { return time.UnixMicro(now()) }))
 		if err != nil {

@@ -27,6 +27,7 @@ func pragma(t *testing.T, s *Store, name string) string {
 }
 
 func TestOpen_Settings(t *testing.T) {
+	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "a b", "100%?#'é.db")) // the folder is made, any name works
 	if _, err := os.Stat(s.Path()); err != nil {
 		t.Error(err)
@@ -43,6 +44,7 @@ func TestOpen_Settings(t *testing.T) {
 }
 
 func TestOpen_RefusesWithoutTouching(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "notes.db")
 	notes := strings.Repeat("my notes, no database\n", 100)
@@ -72,6 +74,7 @@ func TestOpen_RefusesWithoutTouching(t *testing.T) {
 }
 
 func TestOpen_NewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.db")
 	s, err := Open(context.Background(), path)
 	if err != nil {
@@ -163,6 +166,7 @@ func TestRecord_TwoStoresRaceForTheSameSlots(t *testing.T) {
 }
 
 func TestRecord_DiskFullIsAnErrorAndNothingIsHalfStored(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	j.must(record.Change{Run: j.run("r1", "sw-one-a", 1, record.RunDone)})
@@ -298,6 +302,7 @@ func TestKill9_EverythingAcknowledgedIsWholeAndNothingElseIs(t *testing.T) {
 }
 
 func TestRead_DoesNotWaitForAWriter(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.db")
 	a, b := open(t, path), open(t, path)
 	begin(t, a, "sw")

@@ -133,6 +133,7 @@ func data() record.RunData {
 }
 
 func TestView_ReturnsWhatWasRecorded(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	r := j.run("r1", "sw-one-a", 1, record.RunActive)
@@ -167,6 +168,7 @@ func TestView_ReturnsWhatWasRecorded(t *testing.T) {
 }
 
 func TestRecord_DataReplacesEarlierDataOfThatRunOnly(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	d := data()
@@ -183,6 +185,7 @@ func TestRecord_DataReplacesEarlierDataOfThatRunOnly(t *testing.T) {
 }
 
 func TestBegin_TwiceIsRefused(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	begin(t, s, "sw")
 	if err := s.Begin(context.Background(), plan("sw")); !errors.Is(err, ErrExists) {
@@ -199,6 +202,7 @@ func TestBegin_TwiceIsRefused(t *testing.T) {
 }
 
 func TestRecord_EventAndChangeStandOrFallTogether(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	d := data()
@@ -214,6 +218,7 @@ func TestRecord_EventAndChangeStandOrFallTogether(t *testing.T) {
 }
 
 func TestRecord_ASlotIsFilledOnce(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	j.must(record.Change{Run: j.run("r1", "sw-one-a", 1, record.RunDone)})
@@ -235,6 +240,7 @@ func TestRecord_ASlotIsFilledOnce(t *testing.T) {
 }
 
 func TestRecord_SupersedeOpensTheSlotInTheSameTransaction(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	j.must(record.Change{Run: j.run("r1", "sw-one-a", 1, record.RunFailed)})
@@ -263,6 +269,7 @@ func TestRecord_SupersedeOpensTheSlotInTheSameTransaction(t *testing.T) {
 }
 
 func TestRecord_FinalStatesStay(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	var se *StateError
@@ -282,6 +289,7 @@ func TestRecord_FinalStatesStay(t *testing.T) {
 }
 
 func TestRecord_RefusesWhatPointsNowhere(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	j := begin(t, s, "sw")
 	d := data()
@@ -302,6 +310,7 @@ func TestRecord_RefusesWhatPointsNowhere(t *testing.T) {
 }
 
 func TestClaim(t *testing.T) {
+	t.Parallel()
 	now := epoch
 	s := open(t, filepath.Join(t.TempDir(), "r.db"), WithClock(func() time.Time { return now }))
 	begin(t, s, "sw")

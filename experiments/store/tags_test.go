@@ -13,6 +13,7 @@ import (
 )
 
 func TestTags_SetMoveListDelete(t *testing.T) {
+	t.Parallel()
 	now := epoch
 	s := open(t, filepath.Join(t.TempDir(), "r.db"), WithClock(func() time.Time { return now }))
 	ctx := context.Background()
@@ -67,6 +68,7 @@ func TestTags_SetMoveListDelete(t *testing.T) {
 }
 
 func TestTags_NamesThatMeanSomethingElse(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := context.Background()
 	begin(t, s, "k3v7abcdef")
