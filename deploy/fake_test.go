@@ -14,11 +14,15 @@ import (
 	"testing/fstest"
 	"time"
 
+	"specrun/internal/tier"
 	"specrun/patches"
 	"specrun/remote"
 )
 
 var _ Target = (*remote.Host)(nil)
+
+// The tests mostly wait for processes.
+func TestMain(m *testing.M) { os.Exit(tier.Main(m, 2)) }
 
 const v1Source = `import os
 

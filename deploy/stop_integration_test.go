@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,14 +14,15 @@ import (
 	"syscall"
 	"testing"
 
+	"specrun/internal/tier"
 	"specrun/patches"
 )
 
-// TestStoppedCommit_OthersWaitOrTake stops the commit script before each of its
-// commands. Another controller must then be refused with the script's pid, or
+// TestStoppedCommit_OthersWaitOrKillAndTake stops the commit script before each of its
+// commands; before the soak, before some of them, others each time. Another controller must then be refused with the script's pid, or
 // get the lock because the script had not got it yet; with Take the script is
 // dead before anything is written, and what stays is one consistent set.
-func TestStoppedCommit_OthersWaitOrTake(t *testing.T) {
+func TestStoppedCommit_OthersWaitOrKillAndTake(t *testing.T) {
 	t.Parallel()
 	apply := scenes()[0]
 	lines := traceScene(t, newSite(t), apply)
@@ -32,7 +34,8 @@ func TestStoppedCommit_OthersWaitOrTake(t *testing.T) {
 	for w := range workers {
 		t.Run(strconv.Itoa(w), func(t *testing.T) {
 			t.Parallel()
-			for i := w; i < len(lines); i += workers {
+			stride := tier.Stride(4)
+			for i := w + workers*rand.IntN(stride); i < len(lines); i += workers * stride {
 				stopAt(t, lines[i])
 			}
 		})

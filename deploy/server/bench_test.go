@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	flags "flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,12 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"specrun/internal/tier"
 	"specrun/remote"
 )
 
@@ -25,19 +24,8 @@ var _ Host = (*remote.Host)(nil)
 
 const readyMarker = "The server is fired up and ready to roll!"
 
-// TestMain lets more tests go on at once than there are cores: they mostly wait for
-// processes.
-func TestMain(m *testing.M) {
-	flags.Parse()
-	given := false
-	flags.Visit(func(f *flags.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flags.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
-			panic(err) // package testing has no such flag any more
-		}
-	}
-	os.Exit(m.Run())
-}
+// The tests mostly wait for processes.
+func TestMain(m *testing.M) { os.Exit(tier.Main(m, 3)) }
 
 // bench is one host of a test with its own state folder and home.
 type bench struct {

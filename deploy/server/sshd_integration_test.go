@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"specrun/internal/tier"
 	"specrun/remote/remotetest"
 )
 
@@ -130,7 +131,8 @@ func TestKilledScripts_OneProcessThenNone(t *testing.T) {
 			home := filepath.Dir(b.state)
 			plainHost := b.h
 			points := 0
-			for n := 1 + rand.IntN(killStride); ; n += killStride {
+			stride := tier.Stride(10)
+			for n := 1 + rand.IntN(stride); ; n += stride {
 				name := fmt.Sprintf("kill-%s-%d", who, n)
 				id := b.id(name)
 				file := killAt(t, home, who, n)
@@ -169,8 +171,8 @@ func TestKilledScripts_OneProcessThenNone(t *testing.T) {
 				}
 				points++
 			}
-			t.Logf("%d points, every %d.", points, killStride)
-			if points*killStride < 25 {
+			t.Logf("%d points, every %d.", points, stride)
+			if points*stride < 25 {
 				t.Errorf("only %d points were killed", points)
 			}
 		})

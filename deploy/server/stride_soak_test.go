@@ -1,5 +1,0 @@
-//go:build soak
-
-package server
-
-const killStride = 1
