@@ -109,10 +109,9 @@ func (x *execution) startOneSaved(ctx context.Context, s server.Saved) error {
 		r, err = x.host.Foreign.Restart(ctx, s.ID, RestartOptions{Launch: launch, Controller: x.deps.Controller, Parent: x.holder, LeaseTTL: x.deps.LeaseTTL, Poll: x.deps.Poll})
 		return err
 	})
-	if other := new(server.OwnerError); errors.As(err, &other) {
-		// No resume as this user could do it.
-		x.note(other.Error() + "; " + other.Hint())
-		a.progress(stepAfter, PhaseNote, other.Error())
+	if why, hint := notOurs(err); why != "" {
+		x.note(why + "; " + hint)
+		a.progress(stepAfter, PhaseNote, why)
 		return nil
 	}
 	if err != nil {
@@ -125,6 +124,19 @@ func (x *execution) startOneSaved(ctx context.Context, s server.Saved) error {
 	}
 	a.progress(stepAfter, PhaseDone, "")
 	return nil
+}
+
+// notOurs is why a saved server is not to be started from here, so that no resume
+// could do it either; "" when that is not what err says.
+func notOurs(err error) (why, hint string) {
+	owner, service := new(server.OwnerError), new(server.ServiceError)
+	switch {
+	case errors.As(err, &owner):
+		return owner.Error(), owner.Hint()
+	case errors.As(err, &service):
+		return service.Error(), service.Hint()
+	}
+	return "", ""
 }
 
 // NotRestoredError says that the server which ran before a sweep does not run

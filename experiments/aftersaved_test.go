@@ -137,6 +137,7 @@ func TestAfterRestore_LeavesWhatIsNotItsOwn(t *testing.T) {
 		"another sweep":                   {&fakeForeign{saved: []server.Saved{savedServer("s1")}, leases: queue("other", false)}, "sweep s2 of anna@desk, pid 7)"},
 		"another sweep's place has ended": {&fakeForeign{saved: []server.Saved{savedServer("s1")}, leases: queue("other", true)}, ""},
 		"another user's":                  {&fakeForeign{saved: []server.Saved{savedServer("s1")}, err: &server.OwnerError{Host: "gpu-01", ID: "s1", Owner: "anna", Me: "ben"}}, "was user anna's"},
+		"a service's":                     {&fakeForeign{saved: []server.Saved{savedServer("s1")}, err: &server.ServiceError{Host: "gpu-01", ID: "s1", Unit: "user sglang.service"}}, "systemctl --user start sglang.service on gpu-01"},
 	} {
 		r := newRig(t)
 		sum, err := Execute(context.Background(), r.withForeign(r.deps(), c.f), r.plan(nil, "steps=2"), nil)

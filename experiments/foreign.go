@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"specrun/deploy/server"
@@ -161,15 +160,9 @@ func (r *restart) claim(ctx context.Context) error {
 }
 
 // leases are those a server of ours has. Its GPUs are known only by its
-// environment, as indexes or UUIDs; without it, it may use all.
+// environment; without it, it may use all.
 func (r *restart) leases(environ map[string]string) []string {
-	var gpus []string
-	for g := range strings.SplitSeq(environ["CUDA_VISIBLE_DEVICES"], ",") {
-		if g = strings.TrimSpace(g); g != "" {
-			gpus = append(gpus, firstOf(r.saved.Cards[g], g)) // one card has one name for everybody
-		}
-	}
-	r.names = server.GPULeases(gpus)
+	r.names = server.GPULeases(r.saved.GPUs(environ["CUDA_VISIBLE_DEVICES"])) // one card has one name for everybody
 	if r.saved.Port != 0 {
 		r.names = append(r.names, server.PortLease(r.saved.Port))
 	}
