@@ -134,7 +134,7 @@ func TestAccuracy(t *testing.T) {
 		{"without LL", s, "profiling-v4", 2, []string{"NCCL_PROTO=Simple"}, 30.0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := newEnvironment(t)
+			e := ownEnvironment(t)
 			patched(t, e, c.patch)
 			env := append([]string{"EAGLE3_PROFILE=1", "EAGLE3_PROFILE_EVERY=25"}, c.env...)
 			srv := startServer(t, e, c.settings, env, append(speculative(c.steps), "--skip-server-warmup")...).ready()

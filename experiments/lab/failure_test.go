@@ -99,7 +99,7 @@ func TestFlagIgnored(t *testing.T) {
 // What is appended to the installed worker runs, but not in a server with another copy.
 func TestStaleCode(t *testing.T) {
 	t.Parallel()
-	e := newEnvironment(t)
+	e := ownEnvironment(t)
 	worker := filepath.Join(e.sitePackages(), "sglang", "srt", "speculative", "eagle_worker.py")
 	src, err := os.ReadFile(worker)
 	if err == nil {

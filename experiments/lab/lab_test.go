@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -175,22 +174,6 @@ func TestSpec(t *testing.T) {
 	if spec.Rounds != 3 || spec.Repeats != 1 {
 		t.Errorf("rounds %d, repeats %d", spec.Rounds, spec.Repeats)
 	}
-}
-
-// serveDir is set in the process that TestDaemon starts from this program.
-const serveDir = "SPECRUN_LAB_TEST_SERVE"
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(serveDir); dir != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		if err := Serve(ctx, Options{Dir: dir}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
 }
 
 func TestDaemon(t *testing.T) {

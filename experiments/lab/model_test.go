@@ -3,26 +3,49 @@ package lab
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// newEnvironment installs the practice environment once for a test.
+// newEnvironment is a practice environment. All tests have the same one, since
+// compiling it takes longer than most of them: one that changes its files takes
+// ownEnvironment.
 func newEnvironment(t *testing.T) environment {
 	t.Helper()
-	e, fresh, err := install(context.Background(), filepath.Join(t.TempDir(), "venv"), "")
+	e, err := sharedEnvironment()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !fresh {
-		t.Fatal("an empty folder held an environment")
+	return e
+}
+
+var sharedEnvironment = sync.OnceValues(func() (environment, error) {
+	return installFresh(filepath.Join(scratch, "venv"))
+})
+
+// ownEnvironment installs an environment for one test.
+func ownEnvironment(t *testing.T) environment {
+	t.Helper()
+	e, err := installFresh(filepath.Join(t.TempDir(), "venv"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return e
+}
+
+func installFresh(dir string) (environment, error) {
+	e, fresh, err := install(context.Background(), dir, "")
+	if err == nil && !fresh {
+		err = errors.New("an empty folder held an environment")
+	}
+	return e, err
 }
 
 // cleanEnv is the environment that test processes get: nothing of the

@@ -85,6 +85,7 @@ class Scheduler:
         self._aborted = set()
         self.cycles = 0
         self.cycle_clock = 0.0  # the device's clock at the end of the last cycle
+        self.cycle_resets = 0  # and how often it had been set anew until then
         self.tokens = 0
         self._logged_resets = 0
         self.reset_metrics()
@@ -181,6 +182,7 @@ class Scheduler:
         going_on = [r for r in reqs if not r.finished()]
         self.cycles += 1
         self.cycle_clock = self.device.clock
+        self.cycle_resets = self.device.resets
         # What came out is sent while the device runs the next cycle, so that sending costs no time between
         # cycles; but nobody waits for a last token.
         self.device.later(lambda: self._after_decode(out, new))
@@ -275,7 +277,7 @@ class Scheduler:
                 "simulated": True,
                 "cycles": self.cycles,
                 "cycle_clock_ms": self.cycle_clock * 1000.0,
-                "clock_resets": self.device.resets,
+                "clock_resets": self.cycle_resets,
             },
         }
         if self.spec_interval is not None:
