@@ -47,7 +47,7 @@ are cut, and equal ones shown once; --json prints all.` +
 				}
 				found, err := a.stopOn(ctx, h, firstArg(args), f)
 				if err == nil && found == nil {
-					a.printf("%s: no server runs\n", h.Name())
+					a.printf("%s: no server runs that specrun started\n", h.Name())
 				}
 				return err
 			})
@@ -226,7 +226,7 @@ func (a *app) runServerStatus(ctx context.Context) error {
 			return err
 		}
 		if len(servers) == 0 {
-			a.printf("%s: no server runs\n", c.Name())
+			a.printf("%s: no server runs that specrun started\n", c.Name())
 		}
 		var rows [][]string
 		for _, s := range servers {
@@ -307,7 +307,7 @@ func (a *app) runServerLogs(ctx context.Context, id string, follow bool) error {
 			return err
 		}
 		if s == nil {
-			return &codedError{code: exitFailed, msg: c.Name() + ": no server runs", hint: "give the launch id of one that has ended"}
+			return &codedError{code: exitFailed, msg: c.Name() + ": no server runs that specrun started", hint: "give the launch id of one that has ended; specrun watch --pid N or --log PATH follows any other"}
 		}
 		if a.flags.json {
 			a.line("log", struct {

@@ -51,7 +51,11 @@ func (a *app) readStore(ctx context.Context) (*store.Store, error) {
 	}
 	s, err := store.Open(ctx, path, store.WithClock(a.now), store.MustExist())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &codedError{code: exitFailed, msg: "there are no results yet: " + path + " does not exist", hint: "run an experiment first, or name the store with --store"}
+		hint := "run an experiment first, or name the store with --store"
+		if other := filepath.Join(a.dataDir(), "results.db"); other != path && isFile(other) {
+			hint = "what was measured in folders without a specrun.yaml is in --store " + a.homely(other)
+		}
+		return nil, &codedError{code: exitFailed, msg: "there are no results yet: " + path + " does not exist", hint: hint}
 	}
 	return s, err
 }
