@@ -237,7 +237,11 @@ func (a *app) showProbe(view record.SweepView, o report.Options) error {
 }
 
 func (a *app) reportOptions() report.Options {
-	return report.Options{All: a.flags.verbose, Normalise: a.normalise, Advice: trust.Advice, CellLabels: trust.AssessCell}
+	o := report.Options{All: a.flags.verbose, Normalise: a.normalise, Advice: trust.Advice, CellLabels: trust.AssessCell}
+	if a.stdoutTTY {
+		o.Width = a.env.columns()
+	}
+	return o
 }
 
 // text writes a rendering of results in one piece.

@@ -53,7 +53,7 @@ func (c *Comparison) WriteText(w io.Writer, o Options) error {
 		return err
 	}
 	wrapped := func(prefix, text, indent string) {
-		for _, line := range Wrap(prefix+plain(text), noteWidth, indent) {
+		for _, line := range Wrap(prefix+plain(text), o.noteWidth(), indent) {
 			b.WriteString(line + "\n")
 		}
 	}

@@ -86,3 +86,32 @@ func TestVerdict_AgreesWithTheTable(t *testing.T) {
 		t.Errorf("%s", s.Verdict)
 	}
 }
+
+// On a narrow terminal no line of text is broken within a word, and the labels
+// are below the table only. Elsewhere lines are as ever.
+func TestWriteTable_FitsANarrowTerminal(t *testing.T) {
+	o := options()
+	b := newBuilder(4, 3, "interleave")
+	b.run(2, 0, 1, record.Label{Name: "noisy", Reason: "4.8 % between the slowest and the fastest request"})
+	for i, round := range []int{0, 1, 2, 0, 1, 2, 1, 2, 0, 1, 2} {
+		cell := [...]int{0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3}[i]
+		b.run(cell, round, 1+float64(i%3)/1000)
+	}
+	wide := table(t, Summarize(b.v, o))
+	if !strings.Contains(wide, "  labels\n") {
+		t.Fatalf("the example has no labels:\n%s", wide)
+	}
+	o.Width = 90
+	narrow := table(t, Summarize(b.v, o))
+	if strings.Contains(narrow, "labels\n") || !strings.Contains(narrow, "noisy: 4.8 % between the slowest and the fastest request (steps=2)") {
+		t.Errorf("labels:\n%s", narrow)
+	}
+	for line := range strings.Lines(narrow) {
+		if n := len([]rune(strings.TrimSpace(line))); n > 90 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if strings.Join(strings.Fields(wide[strings.Index(wide, "\nbest, but"):]), " ") != strings.Join(strings.Fields(narrow[strings.Index(narrow, "\nbest, but"):]), " ") {
+		t.Errorf("other words:\n%s\n%s", wide, narrow)
+	}
+}

@@ -80,7 +80,7 @@ func (s *Summary) label(row *CellRow, l record.Label) {
 func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	var b strings.Builder
 	note := func(format string, args ...any) {
-		for _, line := range Wrap("  "+fmt.Sprintf(format, args...), noteWidth, "     ") {
+		for _, line := range Wrap("  "+fmt.Sprintf(format, args...), s.options.noteWidth(), "     ") {
 			b.WriteString(line + "\n")
 		}
 	}
@@ -91,7 +91,8 @@ func (s *Summary) footnotes(w io.Writer, marks map[string]bool) error {
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s\n", b.String(), s.conclusion())
+	b.WriteString(s.conclusion())
+	_, err := fmt.Fprintf(w, "\n%s\n", s.options.fit(b.String()))
 	return err
 }
 
@@ -201,6 +202,27 @@ func (s *Summary) noteFailures(note func(string, ...any)) {
 
 // noteWidth is how wide a footnote may be before it goes on in another line.
 const noteWidth = 100
+
+// noteWidth is noteWidth on a terminal that has the room.
+func (o Options) noteWidth() int {
+	if o.Width > 0 {
+		return min(noteWidth, o.Width)
+	}
+	return noteWidth
+}
+
+// fit breaks lines between words where a terminal would break them within one.
+// What goes elsewhere keeps its lines, since programs read those.
+func (o Options) fit(text string) string {
+	if o.Width == 0 {
+		return text
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, Wrap(line, o.Width, "  ")...)
+	}
+	return strings.Join(lines, "\n")
+}
 
 // cellsText names cells in a few words: neighbours as steps=1..4, and when that
 // is still long, how many there are.

@@ -21,6 +21,7 @@ type Options struct {
 	Probe      func(patchSHA, host string) *ProbeLine // the probe of a patch on a host, see BestProbe, nil = none; nil = none at all
 	Normalise  bool                                   // show beside raw numbers what they were if the baseline had stood still
 	LogTail    []string                               // of one failed run: the last lines of its server's log
+	Width      int                                    // of the terminal that it is written to; 0 = none, or not known
 
 	judged map[string]*CellRow // by cell: the rows of the whole sweep, of which this is a part
 }

@@ -80,6 +80,9 @@ func (s *Summary) WriteTable(w io.Writer) error {
 			g.right[i] = false
 		}
 	}
+	if width := s.options.Width; labelled && width > 0 && g.width() > width {
+		g.dropLast() // the footnotes name the cells of each label
+	}
 	if err := g.write(w); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ type grid struct {
 
 func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
 
-func (g *grid) write(w io.Writer) error {
-	var width []int
+// widths are those of the columns.
+func (g *grid) widths() (width []int) {
 	for _, r := range g.rows {
 		for i, c := range r {
 			if i == len(width) {
@@ -30,6 +30,27 @@ func (g *grid) write(w io.Writer) error {
 			width[i] = max(width[i], utf8.RuneCountInString(c))
 		}
 	}
+	return width
+}
+
+// width is that of the whole.
+func (g *grid) width() int {
+	total := -2
+	for _, w := range g.widths() {
+		total += w + 2
+	}
+	return total
+}
+
+// dropLast leaves out the last column.
+func (g *grid) dropLast() {
+	for i, r := range g.rows {
+		g.rows[i] = r[:len(r)-1]
+	}
+}
+
+func (g *grid) write(w io.Writer) error {
+	width := g.widths()
 	for _, r := range g.rows {
 		var b strings.Builder
 		for i, c := range r {
