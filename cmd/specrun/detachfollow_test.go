@@ -147,3 +147,30 @@ func TestFollower_BeganByTheHostsClock(t *testing.T) {
 		t.Errorf("began %v, %v", f.seen.begin.Sub(now), err)
 	}
 }
+
+// Two laptops fetch one sweep at once, and the store that it was begun with is
+// quicker to bring it home: that is no failure of the other's. One of a folder that
+// is still there is.
+func TestFetch_FolderThatAnotherStoreRemovedMeanwhile(t *testing.T) {
+	ctx := t.Context()
+	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	var said bytes.Buffer
+	a := &app{env: &env{now: time.Now, stderr: &said, newID: randomID}, printer: &printer{err: &said}}
+	c := &connection{Host: remote.Local(remote.LocalConfig{Name: "gpu"}), entry: configs.Host{Name: "gpu"}}
+	defer c.Close()
+	for there, dir := range map[bool]string{true: t.TempDir(), false: filepath.Join(t.TempDir(), "k3v7")} {
+		said.Reset()
+		f := &follower{a: a, results: results, entry: c.entry, id: "k3v7", dir: dir}
+		if gone, err := f.bringHomeOrGone(ctx, c); gone == there || (err != nil) != there {
+			t.Errorf("folder there: %v; gone %v, %v", there, gone, err)
+		}
+		err := a.fetchListed(ctx, c, results, detach.Listed{SweepID: "k3v7", Dir: dir, State: detach.Ended})
+		if (err != nil) != there || strings.Contains(said.String(), "removed meanwhile by the store that it was begun with") == there {
+			t.Errorf("folder there: %v; %v, said %q", there, err, said.String())
+		}
+	}
+}

@@ -9,6 +9,7 @@
 //	now.json      what is going on now
 //	identity      boot id, pid and start ticks of the process
 //	end.json      how it ended; absent while it runs, and after a kill
+//	end.reserve   room for it, while it runs
 //	specrun.log   what the process said
 //
 // Two sides use the package. Here: Start, Look, Follow, Stop, Fetch and Remove

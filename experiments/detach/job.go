@@ -19,6 +19,7 @@ const (
 	nowFile      = "now.json"
 	endFile      = "end.json"
 	identityFile = "identity"
+	reserveFile  = "end.reserve" // room for the end
 )
 
 const jobSchema = 1

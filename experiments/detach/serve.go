@@ -71,6 +71,9 @@ func (s *Server) begin(controller string) error {
 	if err := remove(filepath.Join(s.dir, nowFile)); err != nil {
 		return err
 	}
+	if err := s.reserve(); err != nil {
+		return err
+	}
 	var err error
 	if s.events, err = openEvents(filepath.Join(s.dir, eventsFile)); err != nil {
 		return err
@@ -171,12 +174,48 @@ func (s *Server) End(e End) error {
 	defer s.mu.Unlock()
 	text, err := json.Marshal(e)
 	if err == nil {
-		err = replace(filepath.Join(s.dir, endFile), append(text, '\n'))
+		err = s.sayEnd(append(text, '\n'))
 	}
 	if s.failed != nil {
 		err = errors.Join(err, fmt.Errorf("tell followers: %w", s.failed))
 	}
 	return errors.Join(err, s.close())
+}
+
+// reserved is how long a text of an end is sure to find room.
+const reserved = 64 << 10
+
+// reserve takes the room that the end needs, while there is some: a disk that has
+// become full is the very thing that it has to tell.
+func (s *Server) reserve() error {
+	return os.WriteFile(filepath.Join(s.dir, reserveFile), make([]byte, reserved), 0o600)
+}
+
+func (s *Server) sayEnd(text []byte) error {
+	end, spare := filepath.Join(s.dir, endFile), filepath.Join(s.dir, reserveFile)
+	err := replace(end, text)
+	if err == nil {
+		return remove(spare)
+	}
+	if len(text) > reserved {
+		return err
+	}
+	f, spareErr := os.OpenFile(spare, os.O_WRONLY, 0)
+	if spareErr != nil {
+		return errors.Join(err, spareErr)
+	}
+	// In its place: no byte more is needed.
+	_, spareErr = f.Write(text)
+	if spareErr == nil {
+		spareErr = f.Truncate(int64(len(text)))
+	}
+	if spareErr = errors.Join(spareErr, f.Close()); spareErr == nil {
+		spareErr = os.Rename(spare, end)
+	}
+	if spareErr != nil {
+		return errors.Join(err, spareErr)
+	}
+	return nil
 }
 
 func (s *Server) close() error {

@@ -58,3 +58,17 @@ func TestServe_SharedFolderShowsTheProcess(t *testing.T) {
 		}
 	}
 }
+
+// The end has its room from the beginning, and gives it back.
+func TestServe_ReservesRoomForItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Serve(dir, "me", time.Now)
+	must(t, err)
+	if info, err := os.Stat(filepath.Join(dir, reserveFile)); err != nil || info.Size() != reserved {
+		t.Errorf("%v, %v", info, err)
+	}
+	must(t, s.End(End{Exit: 1}))
+	if left, _ := filepath.Glob(filepath.Join(dir, "*reserve*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
