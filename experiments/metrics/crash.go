@@ -75,12 +75,12 @@ func (r *crashReader) read(long *entry, run int) {
 	if reHarmless.MatchString(e.msg) || strings.HasPrefix(e.msg, "server_args=") {
 		return
 	}
-	if strings.HasPrefix(e.msg, "    ") && tb != nil { // source text of a frame
+	if tb != nil && (strings.HasPrefix(e.msg, "    ") || reFrame.MatchString(e.msg)) { // a frame and its source text
 		return
 	}
 	for i := range crashRules {
 		ru := &crashRules[i]
-		m := ru.re.FindStringSubmatch(e.msg)
+		m := ru.match(e.msg)
 		if m == nil {
 			continue
 		}

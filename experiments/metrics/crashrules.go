@@ -1,6 +1,9 @@
 package metrics
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // Crash kinds, as the log samples name them.
 const (
@@ -40,12 +43,37 @@ type crashRule struct {
 	kind   string
 	re     *regexp.Regexp
 	force  force
-	client bool // counts in a client's output only, never in a server log
-	port   int  // group of re that holds a port
+	client bool     // counts in a client's output only, never in a server log
+	port   int      // group of re that holds a port
+	words  []string // one of them is in every line that re matches
 }
 
 func rule(kind, re string, f force) crashRule {
-	return crashRule{kind: kind, re: regexp.MustCompile(re), force: f}
+	r := crashRule{kind: kind, re: regexp.MustCompile(re), force: f}
+	r.words = literals(r.re)
+	return r
+}
+
+// portRule is one whose first group may hold the port.
+func portRule(re string, f force) crashRule {
+	r := rule(kindPort, re, f)
+	r.port = 1
+	return r
+}
+
+// clientRule is one for the output of a client.
+func clientRule(kind, re string) crashRule {
+	r := rule(kind, re, suspect)
+	r.client = true
+	return r
+}
+
+// match is what the rule finds in a message, nil when it is none of its.
+func (r *crashRule) match(msg string) []string {
+	if !containsAny(msg, r.words) {
+		return nil
+	}
+	return r.re.FindStringSubmatch(msg)
 }
 
 // crashRules in the order in which they are tried; the first that matches a
@@ -63,12 +91,12 @@ var crashRules = []crashRule{
 	rule(kindCUDA, `(?:CUDA|HIP) [Ee]rror: |CUDA driver error: |CUDA runtime error in |CUDA_ERROR_|[Cc]uda error \S+:\d+|Triton Error \[CUDA\]|GPUassert: |device-side assert triggered|an illegal memory access was encountered|Memory access fault by GPU|cudaErrorIllegalAddress|cudaErrorLaunchFailure|CUBLAS_STATUS_[A-Z_]+ when calling|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)|cuDNN error:|CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)`, suspect),
 	rule(kindNCCL, `(?:NCCL|Process group) watchdog thread terminated with exception`, suspect),
 	rule(kindDisk, `No space left on device|\[Errno 28\]|Disk quota exceeded|\(os error 28\)|ENOSPC`, suspect),
-	{kind: kindPort, re: regexp.MustCompile(`failed to bind to [^\s]*:(\d+) \(errno: 98`), force: suspect, port: 1},
-	{kind: kindPort, re: regexp.MustCompile(`\[Errno 98\](?:[^(]*\('[^']*', (\d+))?`), force: fatal, port: 1},
-	{kind: kindPort, re: regexp.MustCompile(`[Pp]ort(?: is)? already in use.*?(\d{2,5})?`), force: suspect, port: 1},
-	{kind: kindPort, re: regexp.MustCompile(`[Aa]ddress already in use(?:.*[Pp]ort:? (\d+))?|EADDRINUSE(?:.*[Pp]ort:? (\d+))?|ZMQError: Address in use|[Pp]ort is already allocated`), force: suspect, port: 1},
-	{kind: kindPort, re: regexp.MustCompile(`couldn't bind (?:HTTP server|to) ?(?:server )?socket.*port: ?(\d+)`), force: suspect, port: 1},
-	{kind: kindPort, re: regexp.MustCompile(`[Pp]ort (\d+) is (?:already )?(?:in use|used|occupied)|rpc_port .* is used by a process already| at (\d+) is not available in \d+ seconds`), force: suspect, port: 1},
+	portRule(`failed to bind to [^\s]*:(\d+) \(errno: 98`, suspect),
+	portRule(`\[Errno 98\](?:[^(]*\('[^']*', (\d+))?`, fatal),
+	portRule(`[Pp]ort(?: is)? already in use.*?(\d{2,5})?`, suspect),
+	portRule(`[Aa]ddress already in use(?:.*[Pp]ort:? (\d+))?|EADDRINUSE(?:.*[Pp]ort:? (\d+))?|ZMQError: Address in use|[Pp]ort is already allocated`, suspect),
+	portRule(`couldn't bind (?:HTTP server|to) ?(?:server )?socket.*port: ?(\d+)`, suspect),
+	portRule(`[Pp]ort (\d+) is (?:already )?(?:in use|used|occupied)|rpc_port .* is used by a process already| at (\d+) is not available in \d+ seconds`, suspect),
 	rule(kindSigkill, `Exit code: -9\b|[Ff]ailed core proc\(s\): .*: -9\b|exited with (?:code|status) 137\b|exit(?:ed with)? ?(?:code|status):? ?(?:-9|137)\b|exitcode *[:=] ?-9\b|code -9\b|^Killed$|^\[\d+\][+-]? +(?:\d+ )?Killed\b|zsh: killed |line \d+: +\d+ Killed\b|killed by signal 9|killed by signal: Killed|[Ss]ignal 9 \(SIGKILL\)|code=killed, status=9/KILL|died with <?Signals\.SIGKILL|received SIGKILL`, fatal),
 	rule(kindScheduler, `(?:Scheduler|DataParallelController|DetokenizerManager|TokenizerManager|MultiTokenizerRouter) hit an exception: Traceback`, fatal),
 	rule(kindStart, `EngineCore failed to start|Engine core initialization failed|Engine process failed to start|WorkerProc failed to start|WorkerProc hit an exception|Exception in worker \S+ while processing method|EngineCore encountered a fatal error|EngineCore hit an exception: Traceback|AsyncLLM output_handler failed|EngineDeadError|exiting due to model loading error`, fatal),
@@ -76,7 +104,7 @@ var crashRules = []crashRule{
 	rule(kindStart, `launch_server\.py: error: |^[\w./ -]{1,120}: error: (?:unrecognized arguments|ambiguous option: |the following arguments are required: |argument (?:--?[\w./-]+|[a-z_]+): |.{0,80}expected (?:one|at least one) argument)`, fatal),
 	rule(kindScheduler, `Subprocess \S+ \(pid=\d+\) crashed with exit code|Child process unexpectedly failed with an exit code|[Mm]em(?:ory)? [Ll]eak [Dd]etected!|Fatal Python error:|Segmentation fault|Segfault encountered|SIGSEGV received|SIGABRT received|core dumped|code=dumped, status=|^Bus error|GGML_ASSERT\(.*failed`, fatal),
 	rule("", `Received sigquit from a child process|SIGQUIT received\.|Rank \d+ scheduler is dead|scheduler died during initialization|terminate called after throwing|taking the entire process down|(?:Worker|Engine core) proc \S+ died unexpectedly|A worker died or was killed while executing|because its worker process has died|ActorDiedError`, outcome),
-	{kind: kindUnreachable, re: regexp.MustCompile(`Connection refused|ConnectionRefusedError|Max retries exceeded|Cannot connect to host|ServerDisconnectedError|Connection reset by peer|RemoteDisconnected|All connection attempts failed|Couldn't connect to server|Failed to connect to`), force: suspect, client: true},
+	clientRule(kindUnreachable, `Connection refused|ConnectionRefusedError|Max retries exceeded|Cannot connect to host|ServerDisconnectedError|Connection reset by peer|RemoteDisconnected|All connection attempts failed|Couldn't connect to server|Failed to connect to`),
 }
 
 // Consequences of another process's death: never a cause.
@@ -97,13 +125,18 @@ var (
 	reImportErr = regexp.MustCompile(`^(?:SyntaxError|IndentationError|TabError|ImportError|ModuleNotFoundError)$`)
 )
 
-// crashWords are in every line that a rule can match. Most lines have none, and
-// are spared two dozen regular expressions.
-var crashWords = []string{"rror", "fail", "Fail", "memory", "Memory", "CUDA", "NCCL", "WorkNCCL", "waiting", "atchdog", "kill", "Kill", "SIGKILL",
-	"exit", "Exit", "exception", "Exception", "Traceback", "sigquit", "SIGQUIT", "scheduler is dead", "rocess", "ddress", "EADDRINUSE", "ort ",
-	"available in", "No devices", "NVML", "Xid", "GPU is lost", "fallen off", "NVIDIA", "river", "space left", "quota", "refused", "retries", "reset",
-	"connect", "Disconnected", "usage:", "fault", "core dumped", "eak ", "died with", "code", "capturing", "cudaError", "timed out", "bad_alloc", "couldn't bind", "Segfault", "SIGSEGV", "SIGABRT", "died during", "died unexp", "mbiguous",
-	"IS_LOST", "terminate called", "GGML_ASSERT"}
+// crashWords are in every line that a rule can match: most lines have none.
+var crashWords = wordsOf(crashRules)
+
+// wordsOf joins the words of rules, without those that hold another one.
+func wordsOf(rules []crashRule) []string {
+	var all []string
+	for _, r := range rules {
+		all = append(all, r.words...)
+	}
+	slices.Sort(all)
+	return dropHolders(slices.Compact(all))
+}
 
 // readyWords are printed when start-up is over.
 var readyWords = []string{"fired up and ready to roll", "Application startup complete", "Starting vLLM server", "Starting vLLM API server", "Uvicorn running on"}

@@ -16,6 +16,9 @@ func TestLogMarkers_EveryRuleHasWords(t *testing.T) {
 			if len(w) < 4 {
 				t.Errorf("%q of %s is in too many lines", w, r.re)
 			}
+			if !containsAny(w, crashWords) {
+				t.Errorf("a line with %q would not be looked at for %s", w, r.re)
+			}
 		}
 	}
 	for _, m := range LogMarkers().Lines {
