@@ -78,7 +78,7 @@ func (c *Comparison) WriteText(w io.Writer, o Options) error {
 	}
 	c.footnotes(note, marks, o)
 	c.Diff.write(&b, o.All)
-	fmt.Fprintf(&b, "\n%s\n", plain(c.Decision))
+	fmt.Fprintf(&b, "\n%s\n", o.fit(plain(c.Decision)))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -111,6 +111,10 @@ func TestWriteTable_FitsANarrowTerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
+	o.Width = 84
+	if text := table(t, Summarize(b.v, o)); strings.Contains(text, "  best\n") || !strings.Contains(text, "vs baseline\n") || !strings.Contains(text, "\nbest, but") {
+		t.Errorf("a table of 86 columns on 84:\n%s", text)
+	}
 	if strings.Join(strings.Fields(wide[strings.Index(wide, "\nbest, but"):]), " ") != strings.Join(strings.Fields(narrow[strings.Index(narrow, "\nbest, but"):]), " ") {
 		t.Errorf("other words:\n%s\n%s", wide, narrow)
 	}

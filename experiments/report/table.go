@@ -80,8 +80,12 @@ func (s *Summary) WriteTable(w io.Writer) error {
 			g.right[i] = false
 		}
 	}
-	if width := s.options.Width; labelled && width > 0 && g.width() > width {
-		g.dropLast() // the footnotes name the cells of each label
+	// A terminal without the room loses first the labels, whose cells the
+	// footnotes name, then the best, which the last lines name.
+	for range 2 {
+		if last := g.rows[0][len(g.rows[0])-1]; s.options.Width > 0 && g.width() > s.options.Width && (last == "labels" || last == "best") {
+			g.dropLast()
+		}
 	}
 	if err := g.write(w); err != nil {
 		return err
