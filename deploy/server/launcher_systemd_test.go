@@ -135,6 +135,12 @@ func TestSystemd_Unit(t *testing.T) {
 			if _, err := Start(t.Context(), h, other); !errors.As(err, &busy) || busy.PID != id.PID {
 				t.Errorf("a second launch in the unit: %v", err)
 			}
+			// Whoever restarts the unit has the launch's server again.
+			sh("systemctl restart " + name)
+			again := strings.TrimSpace(sh("systemctl show -p MainPID --value " + name))
+			if env := sh("tr '\\0' '\\n' </proc/" + again + "/environ"); again == itoa(id.PID) || !strings.Contains(env, "\nSPECRUN_RUN_ID="+l.ID+"\n") {
+				t.Errorf("restarted as %s with %q", again, env)
+			}
 			proof, err := Stop(t.Context(), h, l.StateDir, l.ID, StopOptions{Grace: 20 * time.Second})
 			if err != nil || !proof.Terminated || len(proof.Killed) > 0 || proof.Signal != 15 {
 				t.Errorf("proof %+v, %v", proof, err)
