@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"specrun/experiments/lab"
 	"specrun/experiments/store"
@@ -36,6 +37,7 @@ func TestDetach(t *testing.T) {
 		{"it is ended", testDetachedIsEnded},
 		{"it cannot begin", testDetachedCannotBegin},
 		{"on the host itself", testDetachedHere},
+		{"without room", testDetachedFullDisk},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -369,6 +371,59 @@ func testDetachedHere(t *testing.T, bin string) {
 	}
 	if !portIsFree(port) {
 		t.Error("the server was left running")
+	}
+}
+
+// The disk of the host's state fills up: the sweep ends and says why, what it had
+// measured comes home without a free byte there, and with room again it goes on.
+func testDetachedFullDisk(t *testing.T, bin string) {
+	u := newUser(t, bin)
+	h := u.startLab(fast)
+	disk := filepath.Join(u.dir, "disk")
+	must(t, os.Mkdir(disk, 0o755))
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=192m"); err != nil {
+		t.Fatalf("a small file system needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	h.StateDir = filepath.Join(disk, "state")
+	u.hostsFile("gpu", h, h.Port)
+	spec, port := u.practiceSpec()
+	sweep := sixRuns(spec)
+	sweep[slices.Index(sweep, "lab")] = "gpu"
+	r := u.start(append(sweep, "--detach")...)
+	r.until("[2/3]")
+	fill, err := os.Create(filepath.Join(disk, "fill"))
+	must(t, err)
+	defer fill.Close()
+	for chunk := make([]byte, 64<<10); err == nil; {
+		_, err = fill.Write(chunk)
+	}
+	full := r.end()
+	if full.code == 0 || !strings.Contains(full.stderr, "disk full") && !strings.Contains(full.stderr, "no space left") {
+		t.Errorf("want that the disk is full: %s", full)
+	}
+	id := u.newestSweep()
+	if a := u.does(0, "list", "--host", "gpu", "--store", "other.db"); len(u.detached(h)) > 0 && !strings.Contains(a.stderr, "fetched sweep "+id) {
+		t.Errorf("nothing came from a full disk: %s", a)
+	}
+	must(t, fill.Truncate(0))
+	// A lease whose maker could not write who it is counts for a minute, and a run
+	// whose report found no room has failed.
+	leases, err := filepath.Glob(filepath.Join(h.StateDir, "locks", "*", "lock.*"))
+	must(t, err)
+	for _, l := range leases {
+		past := time.Now().Add(-3 * time.Minute)
+		must(t, os.Chtimes(l, past, past))
+	}
+	u.does(0, "resume", id, "--retry-failed", "--store", "results.db")
+	u.hasSixRuns()
+	u.leftAlone(h, port)
+	if dirs := u.detached(h); len(dirs) > 0 {
+		t.Errorf("left on the host: %v", dirs)
 	}
 }
 
