@@ -91,6 +91,9 @@ func (r *crashReader) read(long *entry, run int) {
 }
 
 func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *traceback) {
+	if r.clean[run] && ru.force != fatal {
+		return
+	}
 	if ru.force != suspect {
 		r.proof[run] = true
 	}
@@ -102,9 +105,6 @@ func (r *crashReader) note(e *entry, run int, ru *crashRule, m []string, tb *tra
 			f.kind = kindScheduler
 			r.ends[run] = f
 		}
-		return
-	}
-	if r.clean[run] && ru.force == suspect {
 		return
 	}
 	if m := reExited.FindStringSubmatch(e.msg); m != nil && f.stream.service == "" {

@@ -130,6 +130,9 @@ func TestCrash_KilledFromOutside(t *testing.T) {
 		"Ray's memory monitor": {vllmHead + "(raylet, ip=10.0.0.3) [2026-01-01 00:00:10,000 E 99 99] (raylet) node_manager.cc:3000: 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons\n", "host_oom", "memory pressure", ""},
 		"Ray's dead worker": {vllmHead + "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker exit type: SYSTEM_ERROR Worker exit detail: (1) The process is killed by SIGKILL by OOM killer due to high memory usage.\n",
 			"scheduler_exception", "(raylet)", ""},
+		"Ray's dead worker, newer": {vllmHead + "(raylet) A worker died or was killed while executing a task by an unexpected system error. Some common causes include: (1) the process was killed by the OOM killer due to high memory usage, (2) ray stop --force was called.\n",
+			"scheduler_exception", "(raylet)", ""},
+		"an abort behind a stop": {args + ready + decode + "[2026-01-01 00:03:00] SIGTERM received. signum=None frame=None. Draining requests and shutting down...\nterminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error: driver shutting down\n", "", "", ""},
 		"a worker without a word": {vllmHead + "(APIServer pid=11) INFO:     Application startup complete.\n(EngineCore_DP0 pid=12) ERROR 01-01 00:09:00 [multiproc_executor.py:230] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n",
 			"scheduler_exception", "died unexpectedly", ""},
 		"a native fault": {args + ready + decode + "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f4858f86740 (most recent call first):\n  File \"/x/pynccl_wrapper.py\", line 351 in ncclCommInitRank\n" + quit2, "scheduler_exception", "Fatal Python", ""},
@@ -143,16 +146,21 @@ func TestCrash_KilledFromOutside(t *testing.T) {
 func TestCrash_Uncaught(t *testing.T) {
 	const config = "OSError: /data/m does not appear to have a file named config.json.\n"
 	for name, v := range map[string]variant{
-		"the program":         {program + config, "engine_start_failed", "OSError", ""},
-		"a script":            {"Traceback (most recent call last):\n  File \"/opt/venv/bin/vllm\", line 8, in <module>\n    sys.exit(main())\n  File \"/x/vllm/entrypoints/cli/main.py\", line 54, in main\n    x()\nValueError: no such task\n", "engine_start_failed", "ValueError", ""},
-		"a process of it":     {vllmHead + "Process SpawnProcess-1:\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\n  File \"/x/vllm/engine.py\", line 3, in run\n    x()\nAssertionError: no blocks\n", "engine_start_failed", "AssertionError", ""},
-		"a helper process":    {args + "Process Helper-1:\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\nValueError: no matter\n" + ready + decode, "", "", ""},
-		"caught":              {args + "Traceback (most recent call last):\n  File \"/opt/sglang/srt/utils.py\", line 12, in try_it\n    x()\nValueError: not here\n", "", "", ""},
-		"a thread's":          {args + "Exception in thread Thread-3 (worker):\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/threading.py\", line 1075, in _bootstrap_inner\n    self.run()\nValueError: not here\n", "", "", ""},
-		"interrupted":         {program + "KeyboardInterrupt\n", "", "", ""},
-		"known by its words":  {program + "RuntimeError: CUDA error: no kernel image is available for execution on the device\n", "cuda_error", "no kernel image", ""},
-		"a client's":          {"Namespace(backend='sglang', num_prompts=10)\n" + strings.ReplaceAll(program, "launch_server", "bench_serving") + "ValueError: no such data set\n", "", "", ""},
-		"a parent that waits": {program + "EOFError\n[2026-01-01 00:00:30] Rank 0 scheduler is dead. Please check if there are relevant logs.\n[2026-01-01 00:00:31] Exit code: -9\n", "killed_sigkill", "Exit code", ""},
+		"the program":                {program + config, "engine_start_failed", "OSError", ""},
+		"a message of several lines": {strings.Replace(program, "    x = y\n", "    from sgl_kernel import common_ops\n", 1) + "ImportError:\n[sgl_kernel] CRITICAL: Could not load any common_ops library!\nError details from previous import attempts:\n- ImportError: /x/sgl_kernel/sm100/common_ops.abi3.so: undefined symbol: _ZNK3c106SymInt6sym_neERKS0_\n", "import_error", "ImportError:", ""},
+		"a worker's, without dates": {vllmHead + within("(Worker_TP0 pid=123) ERROR [multiproc_executor.py:751] ", "WorkerProc failed to start.\nTraceback (most recent call last):\n  File \"/x/vllm/kv_cache_utils.py\", line 758, in _check_enough\n    raise ValueError(\nValueError: To serve at least one request with the model's max seq len (8192), 10.0 GiB KV cache is needed, which is larger than the available KV cache memory (6.89 GiB)") +
+			within("(EngineCore_DP0 pid=33) ERROR 11-18 14:16:34 [core.py:708] ", "EngineCore failed to start.\nTraceback (most recent call last):\n  File \"/x/vllm/multiproc_executor.py\", line 509, in wait_for_ready\n    raise e from None\nException: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.") +
+			"(EngineCore_DP0 pid=33) Process EngineCore_DP0:\n" + vllmEnd, "engine_start_failed", "WorkerProc failed", ""},
+		"a script":                              {"Traceback (most recent call last):\n  File \"/opt/venv/bin/vllm\", line 8, in <module>\n    sys.exit(main())\n  File \"/x/vllm/entrypoints/cli/main.py\", line 54, in main\n    x()\nValueError: no such task\n", "engine_start_failed", "ValueError", ""},
+		"a process of it":                       {vllmHead + "Process SpawnProcess-1:\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\n  File \"/x/vllm/engine.py\", line 3, in run\n    x()\nAssertionError: no blocks\n", "engine_start_failed", "AssertionError", ""},
+		"a helper process":                      {args + "Process Helper-1:\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\nValueError: no matter\n" + ready + decode, "", "", ""},
+		"a helper process before the scheduler": {args + "Process Helper-1:\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\nValueError: no matter\n" + failing(0, "KeyError: 'x'") + sigquit, "scheduler_exception", "TP0] Scheduler", ""},
+		"caught":                                {args + "Traceback (most recent call last):\n  File \"/opt/sglang/srt/utils.py\", line 12, in try_it\n    x()\nValueError: not here\n", "", "", ""},
+		"a thread's":                            {args + "Exception in thread Thread-3 (worker):\nTraceback (most recent call last):\n  File \"/usr/lib/python3.12/threading.py\", line 1075, in _bootstrap_inner\n    self.run()\nValueError: not here\n", "", "", ""},
+		"interrupted":                           {program + "KeyboardInterrupt\n", "", "", ""},
+		"known by its words":                    {program + "RuntimeError: CUDA error: no kernel image is available for execution on the device\n", "cuda_error", "no kernel image", ""},
+		"a client's":                            {"Namespace(backend='sglang', num_prompts=10)\n" + strings.ReplaceAll(program, "launch_server", "bench_serving") + "ValueError: no such data set\n", "", "", ""},
+		"a parent that waits":                   {program + "EOFError\n[2026-01-01 00:00:30] Rank 0 scheduler is dead. Please check if there are relevant logs.\n[2026-01-01 00:00:31] Exit code: -9\n", "killed_sigkill", "Exit code", ""},
 	} {
 		t.Run(name, v.check)
 	}

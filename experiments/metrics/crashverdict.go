@@ -99,7 +99,13 @@ func (r *crashReader) verdict(fs []finding, run int) *Crash {
 // headless is the verdict without a specific cause: the first fatal exception
 // that is not the consequence of another process's end.
 func (r *crashReader) headless(fs []finding) *finding {
-	root := pick(fs, func(f finding) bool { return f.tb == nil || !reConsequence.MatchString(f.tb.message) })
+	// A helper process may fail in a start that ends for another reason.
+	root := pick(fs, func(f finding) bool {
+		return (f.rule != nil || f.kind != kindStart) && (f.tb == nil || !reConsequence.MatchString(f.tb.message))
+	})
+	if root == nil {
+		root = pick(fs, func(f finding) bool { return f.tb == nil || !reConsequence.MatchString(f.tb.message) })
+	}
 	if root == nil {
 		root = &fs[0]
 	}
