@@ -39,3 +39,32 @@ func unknownHint(word string, candidates []string) string {
 	}
 	return "known are " + strings.Join(sorted, ", ")
 }
+
+// likeNotes names the variables and flags that a sweep adds to those of the spec
+// although the spec has one of nearly that name: a letter may be missing, and the
+// server would not say so.
+func likeNotes(e *Experiment) (out []string) {
+	var env []string
+	for _, v := range e.Spec.Server.Env {
+		env = append(env, v.Name)
+	}
+	have := map[string][]string{"env": env, "flag": e.Spec.flagNames()}
+	asked := map[string]bool{}
+	for _, c := range e.Cells {
+		for key := range c.Params {
+			asked[key] = true
+		}
+	}
+	for _, key := range sortedKeys(asked) {
+		kind, name, _ := strings.Cut(key, ".")
+		known, prefixed := have[kind]
+		if !prefixed || slices.Contains(known, name) {
+			continue
+		}
+		// Nearer than a guess for an unknown key: page-size is not meant for tp-size.
+		if like := nearest(name, known); like != "" && edit.Distance(name, like) <= max(1, len(name)/6) {
+			out = append(out, fmt.Sprintf("%s is added to the server: the spec has no %s, but %s", key, name, like))
+		}
+	}
+	return out
+}

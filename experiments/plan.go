@@ -241,6 +241,7 @@ func notes(e *Experiment) []string {
 		out = append(out, "one launch per cell: what differs from launch to launch stays unknown (--rounds 3 measures it)")
 	}
 	out = append(out, idleNotes(e.Cells)...)
+	out = append(out, likeNotes(e)...)
 	for _, name := range sortedKeys(e.Cells[len(e.Cells)-1].Server.Secrets) {
 		out = append(out, name+" comes from this machine's environment; printed commands leave it out")
 	}

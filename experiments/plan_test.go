@@ -276,3 +276,25 @@ func TestPlan_FewerRequestsThanAtOnceIsNoted(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A variable with a letter missing starts the server all the same: it is said.
+func TestPlan_AKeyLikeOneOfTheSpecIsNoted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ arg, want string }{
+		{"env.NCCL_PROT=Simple", "env.NCCL_PROT is added to the server: the spec has no NCCL_PROT, but NCCL_PROTO"},
+		{"env.NCCL_PROTO=Simple", ""},
+		{"env.CUDA_LAUNCH_BLOCKING=1", ""},
+		{"flag.page-size=64", ""},
+		{"flag.tp-sizes=8", "flag.tp-sizes is added to the server: the spec has no tp-sizes, but tp-size"},
+	} {
+		got := ""
+		for _, n := range plan(t, loadExample(t), "steps=1..2", c.arg).Notes {
+			if strings.Contains(n, "is added to the server") {
+				got += n
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.arg, got, c.want)
+		}
+	}
+}

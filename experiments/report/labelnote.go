@@ -52,7 +52,11 @@ func (n labelNote) text(shared bool) string {
 	for _, r := range n.reasons {
 		cells := cellsText(r.of)
 		if len(r.less) > 0 {
-			cells += "; less in " + cellsText(r.less)
+			others := cellsText(r.less)
+			if shared && len(n.reasons) == 1 {
+				others = "the others"
+			}
+			cells += "; less in " + others
 		}
 		if shared && len(n.reasons) == 1 && len(r.less) == 0 {
 			cells = "all cells"
