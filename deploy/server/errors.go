@@ -114,7 +114,7 @@ func (e *RefusedError) Hint() string {
 	case "env_file":
 		return "server.env_file is a file on the host with one KEY=VALUE on each line"
 	}
-	return "the state folder (state_dir) must be writable and on a file system with hard links"
+	return "the state folder (state_dir) must be writable and on a file system with hard links and free space"
 }
 
 // StoppedError says that a launch id was stopped and so never starts again.

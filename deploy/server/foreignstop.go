@@ -30,8 +30,12 @@ type ProcessProof struct {
 	Port       int      `json:"port"`             // 0 when it listened on none
 	Other      *Holder  `json:"other,omitempty"`  // who listens on it now; nil when it is free
 	GPUChecked bool     `json:"gpu_checked"`
-	Saved      string   `json:"saved,omitempty"`   // id under which it is kept
-	Service    string   `json:"service,omitempty"` // that ran it, as Saved.Unit
+	// Again is the process of the same command line that Parent has started
+	// meanwhile; 0 when there is none yet.
+	Again   int    `json:"again,omitempty"`
+	Parent  int    `json:"parent,omitempty"`
+	Saved   string `json:"saved,omitempty"`   // id under which it is kept
+	Service string `json:"service,omitempty"` // that ran it, as Saved.Unit
 }
 
 // StopProcess ends a server that specrun did not start, named by what Describe
@@ -102,6 +106,8 @@ func parseProcessProof(host string, process Process, out []byte) (ProcessProof, 
 			detail = f.Value
 		case "saved":
 			p.Saved = f.Value
+		case "again":
+			_, err = fmt.Sscan(f.Value, &p.Again, &p.Parent)
 		case "service":
 			p.Service = f.Value
 		default:

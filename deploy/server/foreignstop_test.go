@@ -155,6 +155,45 @@ func TestStopProcess_EscapedWorkerIsNamed(t *testing.T) {
 	}
 }
 
+// A supervisor has it back at once: the port is free until the new one listens,
+// which no stop should call a success.
+func TestStopProcess_StartedAgainByItsParentIsNamed(t *testing.T) {
+	b := newBench(t)
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", "while [ ! -e stop ]; do sleep 100; done")
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); cmd.Wait() })
+	first := 0
+	eventually(t, "its child runs", func() bool {
+		p, err := Describe(t.Context(), b.h, cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Children) == 1 && len(b.describe(p.Children[0]).Argv) == 2 {
+			first = p.Children[0]
+		}
+		return first != 0
+	})
+	proof, err := StopProcess(t.Context(), b.h, b.describe(first), ProcessStop{StateDir: b.state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if proof.Again == 0 || proof.Again == first || !living(proof.Again) || proof.Parent != cmd.Process.Pid {
+		t.Errorf("proof = %+v, child of %d", proof, cmd.Process.Pid)
+	}
+	// Once it does not, there is nothing to name.
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if proof, err = StopProcess(t.Context(), b.h, b.describe(proof.Again), ProcessStop{StateDir: b.state}); err != nil || proof.Again != 0 {
+		t.Errorf("proof = %+v, %v", proof, err)
+	}
+}
+
 // Descendants end too; strangers and this session do not.
 func TestStopProcess_DescendantsAndNobodyElse(t *testing.T) {
 	b := newBench(t)

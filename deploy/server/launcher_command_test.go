@@ -92,10 +92,11 @@ echo $!`,
 			if err != nil {
 				t.Fatal(err)
 			}
-			now := b.look("l1")
-			if now.Phase != Running || now.Identity.PID != ready.Listener.PID {
-				t.Errorf("state %+v, listener %+v", now, ready.Listener)
-			}
+			var now State // until the command has ended, that is the launch's process
+			eventually(t, "the server is the launch's process", func() bool {
+				now = b.look("l1")
+				return now.Phase == Running && now.Identity.PID == ready.Listener.PID
+			})
 			if again, err := Start(t.Context(), b.h, l); err != nil || again != now.Identity {
 				t.Errorf("second start %+v, %v", again, err)
 			}

@@ -56,7 +56,7 @@ main() {
 		echo 'state gone'
 		return 0
 	fi
-	i_host=$host_id i_boot=$boot_id i_pid=$PID i_ticks=$TICKS i_sid=
+	i_host=$host_id i_boot=$boot_id i_pid=$PID i_ticks=$TICKS i_sid= parent=$p_ppid
 	[ "$p_sid" != "$PID" ] || i_sid=$PID
 	# All processes of a machine or container end with the first one; and this stop
 	# must not be among those that it ends.
@@ -81,6 +81,8 @@ main() {
 	# In another network its port is not the one of that number here.
 	elsewhere=
 	! other_space "$PID" net || elsewhere=1
+	command=$(command_of "$PID")
+	before=$(siblings)
 	end_processes
 	seen=$(survivors)
 	[ -z "$seen" ] || mark_host "process-$PID" "$(printf 'process %s\nlives %s\n%s' "$PID" "$left" "$seen")"
@@ -91,10 +93,38 @@ main() {
 		[ -z "$held" ] || printf '%s\n' "$held"
 	fi
 	if [ -z "$left" ]; then
+		again
 		check_gpu
 		[ "$SAVE" != 1 ] || put "$dir/stopped" "$(date +%s)"
 	fi
 	echo 'state done'
+}
+
+# siblings: "pid:ticks" of each living child of the process's parent.
+siblings() {
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v parent="$parent" '
+		{
+			p = $1; line = $0
+			if (!sub(/^.*\) /, "", line)) next
+			split(line, f, " ")
+			if (f[2] == parent && f[1] !~ /[ZXx]/) print p ":" f[20]
+		}'
+}
+
+# again: a child that the parent has begun meanwhile with the same command line;
+# it may take minutes until that one listens, or holds GPU memory.
+again() {
+	for k_pair in $(siblings); do
+		case "
+$before
+" in *"
+$k_pair
+"*) continue ;; esac
+		if [ "$(command_of "${k_pair%:*}")" = "$command" ]; then
+			echo "again ${k_pair%:*} $parent"
+			return 0
+		fi
+	done
 }
 
 # after_end: who listens on the port now that the server has ended; a socket may
