@@ -79,8 +79,8 @@ bench: prereqs build
 ## lint: gofmt, go vet, staticcheck
 lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
-	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags 'integration soak engines' $(PACKAGES)
+	$(GO) vet -tags integration $(PACKAGES)
+	$(GO) vet -tags 'integration soak engines systemd' $(PACKAGES)
 	$(GO) run $(STATICCHECK) -tags 'integration soak engines' $(PACKAGES)
 
 prereqs:
