@@ -40,6 +40,7 @@ type execution struct {
 	moved    map[string]bool // slots whose launch was tried again on another port
 	last     *attempt        // the latest launch; what concerns the sweep is noted in its journal
 	unbegun  bool            // no launch was ever begun, when this execution was
+	admitted bool            // see mayBegin; it was asked
 	launches int
 	expected int
 	notes    []string
@@ -69,6 +70,7 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 	if err := x.mayBegin(ctx); err != nil {
 		return nil, err
 	}
+	x.admitted = true
 	if err := x.plan.Prepare(ctx, x.host); err != nil {
 		return nil, err
 	}
@@ -82,8 +84,8 @@ func Execute(ctx context.Context, deps Deps, plan *Plan, source Source) (*Summar
 	return x.run(ctx, func(context.Context) error { return nil })
 }
 
-// mayBegin finds what speaks against a sweep as a whole, before anything of it is
-// stored: *server.MarkedError, *NoGPUError.
+// mayBegin finds what speaks against a sweep as a whole, before anything is begun and,
+// where the sweep is new, stored: *server.MarkedError, *NoGPUError.
 func (x *execution) mayBegin(ctx context.Context) error {
 	if x.plan.attaches() {
 		return nil
@@ -142,78 +144,6 @@ func (x *execution) cleaning(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(context.WithoutCancel(ctx), x.deps.UndoTimeout+time.Duration(x.plan.StopGrace))
 }
 
-func (x *execution) connect(ctx context.Context) error {
-	outer, err := x.deps.Hosts(ctx, x.plan.Host.Name)
-	if err != nil {
-		return err
-	}
-	h, err := x.enter(ctx, outer)
-	if err != nil {
-		if outer.Close != nil {
-			err = errors.Join(err, outer.Close())
-		}
-		return err
-	}
-	x.host = h
-	x.shared.Store(h)
-	return nil
-}
-
-func (x *execution) disconnect() {
-	if x.host != nil && x.host.Close != nil {
-		// Nothing is left to do over it, so an error in closing says nothing.
-		_ = x.host.Close()
-	}
-}
-
-// reconnect makes a lost connection anew; a host that stays away is fatal.
-func (x *execution) reconnect(ctx context.Context, lost error) error {
-	x.disconnect()
-	deadline := x.deps.Now().Add(x.deps.Reconnect)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := x.connect(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if !hostLost(err) || x.deps.Now().After(deadline) {
-			return &fatalError{errors.Join(lost, err)}
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
-	}
-}
-
-// maxReconnects bounds how often in a row what is repeated survives a connection
-// that is lost at once.
-const maxReconnects = 5
-
-// steady is how long a connection must have lasted to count as one that works:
-// over a bad line a start of an hour may lose many of those.
-const steady = 10 * time.Second
-
-// patiently repeats what may be repeated over a connection that gets lost.
-func (x *execution) patiently(ctx context.Context, f func() error) error {
-	for lost := 0; ; lost++ {
-		began := x.deps.Now()
-		err := f()
-		if x.deps.Now().Sub(began) >= steady {
-			lost = 0
-		}
-		if err == nil || !hostLost(err) || lost == maxReconnects || ctx.Err() != nil {
-			return err
-		}
-		if err := x.reconnect(ctx, err); err != nil {
-			return err
-		}
-	}
-}
-
 // run claims the sweep, takes up what is open, makes the launches that are left
 // and puts the host back as after: says.
 func (x *execution) run(parent context.Context, reopen func(context.Context) error) (*Summary, error) {
@@ -250,6 +180,11 @@ func (x *execution) underLease(ctx context.Context, reopen func(context.Context)
 			err = x.launchAll(ctx)
 		}
 		return err
+	}
+	if x.unbegun && !x.admitted { // somebody else stored it
+		if err := x.patiently(ctx, func() error { return x.mayBegin(ctx) }); err != nil {
+			return err
+		}
 	}
 	ctx, leases, err := x.hold(ctx, x.sweepOwner())
 	if err != nil {

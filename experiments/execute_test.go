@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -259,59 +258,6 @@ func TestExecute_TheRunLimitEndsARun(t *testing.T) {
 			t.Errorf("%+v", run)
 		}
 	}
-}
-
-func TestExecute_SurvivesLostConnections(t *testing.T) {
-	t.Parallel()
-	p := newRig(t).plan(nil, "steps=2")
-	for seed := range uint64(20) {
-		r := newRig(t)
-		rng := rand.New(rand.NewPCG(seed, 1))
-		r.hook = func(b Boundary, e record.Event) {
-			if b == AfterEvent && rng.IntN(4) == 0 {
-				r.w.mu.Lock()
-				r.w.lost = 1
-				r.w.mu.Unlock()
-			}
-		}
-		sum, err := Execute(context.Background(), r.deps(), p, nil)
-		if err != nil || sum.Done != 2 {
-			t.Fatalf("seed %d: %+v, %v", seed, sum, err)
-		}
-		r.settled(p)
-	}
-}
-
-func TestExecute_AHostThatStaysAwayLeavesTheSweepToResume(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	gone := false
-	r.hook = func(b Boundary, e record.Event) {
-		if b == AfterEvent && e.Step == stepBench && e.Kind == record.EventIntent && !gone {
-			gone = true
-			r.w.mu.Lock()
-			r.w.lost = 1 << 30
-			r.w.mu.Unlock()
-		}
-	}
-	p := r.plan(nil, "steps=2")
-	sum, err := Execute(context.Background(), r.deps(), p, nil)
-	var open *OpenError
-	if !errors.As(err, &open) || !hostLost(err) || sum.State != record.SweepInterrupted {
-		t.Fatalf("%+v, %v", sum, err)
-	}
-	if len(r.w.leftovers()) == 0 {
-		t.Fatal("the server cannot have been stopped")
-	}
-	r.w.lost = 0
-	starts := r.w.starts
-	if sum, err = Resume(context.Background(), r.deps(), r.sweep, ResumeOptions{}); err != nil || sum.Done != 2 {
-		t.Fatalf("%+v, %v", sum, err)
-	}
-	if r.w.starts != starts+1 {
-		t.Errorf("%d starts after resume, want only the launch that was left", r.w.starts-starts)
-	}
-	r.settled(p)
 }
 
 func TestExecute_KeepLeavesTheLastServer(t *testing.T) {

@@ -89,6 +89,30 @@ func TestExecute_AMarkedHostIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	}
 }
 
+// One that was stored for another controller to make is refused as well, not begun and
+// failed.
+func TestResume_BeginsNothingOnAMarkedHost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := r.plan(nil, "steps=2")
+	if err := Begin(context.Background(), r.deps().Recorder, p, "cut", r.deps().Now()); err != nil {
+		t.Fatal(err)
+	}
+	r.w.marks = []server.Mark{{Launch: "l0", Processes: []server.Survivor{{PID: 5, State: "D"}}}}
+	sum, err := Resume(context.Background(), r.deps(), "cut", ResumeOptions{})
+	var open *OpenError
+	if !errors.As(err, new(*server.MarkedError)) || !errors.As(err, &open) || !open.Unbegun || sum.Launches != 0 || sum.State != record.SweepInterrupted {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if v, err := r.mem.View(context.Background(), "cut"); err != nil || len(v.Launches) != 0 || v.Sweep.State != record.SweepInterrupted {
+		t.Errorf("stored: %+v, %v", v, err)
+	}
+	r.w.marks = nil
+	if sum, err = Resume(context.Background(), r.deps(), "cut", ResumeOptions{}); err != nil || sum.Done != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+}
+
 // A mark that another's stop sets between two launches says nothing about the cells.
 func TestExecute_AMarkEndsTheSweepWithoutAResult(t *testing.T) {
 	t.Parallel()
