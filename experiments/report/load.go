@@ -55,6 +55,9 @@ func (s *Summary) byLoad(v record.SweepView, o Options) {
 		}
 		cells[name] = append(cells[name], row.cell)
 	}
+	if len(order) == len(s.Cells) { // the loads themselves are what is compared
+		return
+	}
 	o.Objective, o.judged = s.Objective, judged
 	for _, name := range order {
 		part := loadPart{Summarize(ofCells(v, cells[name]), o), values[name]}

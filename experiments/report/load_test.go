@@ -64,6 +64,25 @@ func TestSummary_EachLoadHasItsBestCell(t *testing.T) {
 	}
 }
 
+// A sweep over nothing but the load asks which one gives the most.
+func TestSummary_LoadsAloneAreRanked(t *testing.T) {
+	b := newBuilder(3, 3, "grid")
+	var cells []map[string]any
+	for i := range b.v.Cells {
+		b.v.Cells[i].Baseline, b.v.Cells[i].Params = false, record.Params{"bench.concurrency": int64(i + 1)}
+		cells = append(cells, map[string]any{"ord": i, "bench": map[string]any{"concurrency": i + 1}})
+	}
+	plan, err := json.Marshal(map[string]any{"objective": "output_throughput", "order": "grid", "rounds": 3, "cells": cells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.v.Sweep.Plan = plan
+	speedsOf(b, [][]float64{{88, 88.1, 88.2}, {160, 160.1, 160.2}, {220, 220.1, 220.2}})
+	if s := Summarize(b.v, options()); !strings.Contains(table(t, s), "\nbest is bench.concurrency=3 with 220.1 tok/s; next is bench.concurrency=2") || len(s.Decide()) != 1 {
+		t.Errorf("%s", table(t, s))
+	}
+}
+
 // A sweep of one load has one decision, which names none.
 func TestSummary_OneLoadIsNotNamed(t *testing.T) {
 	d := ofSpeeds(3, 88, 94, 90).Decide()
