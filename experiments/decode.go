@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -26,6 +27,9 @@ func (d *decoder) fail(n *yaml.Node, name, advice, format string, args ...any) e
 
 // document parses the one document of a file.
 func (d *decoder) document(src string) (*yaml.Node, error) {
+	if err := d.utf8(src); err != nil {
+		return nil, err
+	}
 	dec := yaml.NewDecoder(strings.NewReader(src))
 	var doc yaml.Node
 	switch err := dec.Decode(&doc); {
@@ -43,6 +47,25 @@ func (d *decoder) document(src string) (*yaml.Node, error) {
 	}
 	values := maxValues
 	return doc.Content[0], d.readable(doc.Content[0], nil, &values)
+}
+
+// utf8 refuses a text in another encoding, at the place where that shows: the
+// library names none. It reads UTF-16 that begins with its mark.
+func (d *decoder) utf8(src string) error {
+	if utf8.ValidString(src) || strings.HasPrefix(src, "\xff\xfe") || strings.HasPrefix(src, "\xfe\xff") {
+		return nil
+	}
+	at := 0
+	for at < len(src) {
+		r, n := utf8.DecodeRuneInString(src[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	begin := strings.LastIndexByte(src[:at], '\n') + 1
+	return &SpecError{File: d.file, Line: strings.Count(src[:at], "\n") + 1, Column: utf8.RuneCountInString(src[begin:at]) + 1,
+		Msg: fmt.Sprintf("byte %#x is no UTF-8", src[at]), Advice: "save the file as UTF-8"}
 }
 
 // maxValues bounds what aliases make of a file; a range may well be thousands.

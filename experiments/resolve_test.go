@@ -168,6 +168,18 @@ func TestResolve_CellErrorNamesTheCell(t *testing.T) {
 	}
 }
 
+func TestResolve_WhatIsNoNumberIsAnError(t *testing.T) {
+	t.Parallel()
+	s, err := LoadSpec("s.yaml", []byte("version: 1\nname: n\nserver: {engine: sglang, python: /p, flags: {a: \"${1 / steps}\"}}\nparams: {steps: {default: 1}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Resolve(s, fakeOptions(Axis{Arg: "steps=0", Keys: []string{"steps"}, Rows: [][]Scalar{{ParseScalar("0")}}}))
+	if err == nil || !strings.Contains(err.Error(), "divides by zero") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestResolve_SingleTakesOneCell(t *testing.T) {
 	t.Parallel()
 	o := fakeOptions()

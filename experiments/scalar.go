@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 )
@@ -59,6 +60,9 @@ func scalarOf(v any) (Scalar, error) {
 	case int64:
 		return Scalar{Text: strconv.FormatInt(v, 10), Value: v}, nil
 	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return Scalar{}, fmt.Errorf("gives %v, which is no number that a flag could have: it divides by zero", v)
+		}
 		return Scalar{Text: strconv.FormatFloat(v, 'g', -1, 64), Value: v}, nil
 	case string:
 		return StringScalar(v), nil

@@ -145,6 +145,7 @@ func TestLoadSpec_SaysWhereAndWhat(t *testing.T) {
 		"flag with dashes":   {head + "server: {engine: sglang, flags: {--tp-size: 1}}\n", "s.yaml:3:34:", "no flag name", "without its dashes"},
 		"secret source":      {head + "server: {engine: sglang, env: {A: {from: vault}}}\n", "s.yaml:3:42: server.env.A.from:", "unknown word", ""},
 		"merge key":          {head + "server: &s {engine: sglang}\nbench:\n  <<: *s\n", "s.yaml:5:3:", "merge keys", ""},
+		"another encoding":   {"version: 1\nname: é\xe9t\n" + server, "s.yaml:2:8:", "byte 0xe9 is no UTF-8", "as UTF-8"},
 		"alias of itself":    {head + "server: {engine: sglang, flags: {a: &a [1, *a]}}\n", "s.yaml:3:44:", "within its own anchor", "write the values out"},
 		"alias around it":    {head + "server: &s\n  engine: sglang\n  env: {A: &b {x: *b}}\n", "s.yaml:5:19:", "the alias *b", ""},
 		"aliases of aliases": {head + "server:\n  engine: sglang\n  flags:\n    a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n" + aliasesOfAliases, "s.yaml:", "values of the file", ""},
