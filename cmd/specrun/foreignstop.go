@@ -112,7 +112,11 @@ func (a *app) stoppedProcess(c *connection, proof server.ProcessProof) error {
 	case proof.Saved != "":
 		a.printf("%s: saved as %s; a sweep with after: restore starts it again, and so does\n  specrun server start --saved %s --host %s\n", c.Name(), proof.Saved, proof.Saved, c.Name())
 	}
-	if proof.Other == nil {
+	switch {
+	case proof.Again != 0:
+		return &codedError{code: exitFailed, hint: fmt.Sprintf("end what starts it first: specrun server stop --pid %d --host %s, or its own stop command", proof.Parent, c.Name()),
+			msg: fmt.Sprintf("%s: process %d is gone, but process %d, its parent, has started it again as process %d", c.Name(), proof.Identity.PID, proof.Parent, proof.Again)}
+	case proof.Other == nil:
 		return nil
 	}
 	hint := "something started it again, or a worker had left it before: end that, or stop this process as well"
