@@ -122,6 +122,16 @@ func TestAttach_NobodyThereOrNoAnswer(t *testing.T) {
 		if err != nil || sum.Done != 0 || sum.Failed != 4 {
 			t.Errorf("%s: %+v, %v", name, sum, err)
 		}
+		want := record.ClassNotReady
+		if name == "nobody" {
+			want = record.ClassUnreachable
+		}
+		r.sweep = sum.SweepID
+		for _, run := range r.view().Runs {
+			if run.Class != want {
+				t.Errorf("%s: failed as %s: %s", name, run.Class, run.Reason)
+			}
+		}
 	}
 }
 

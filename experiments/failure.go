@@ -168,6 +168,7 @@ func classOf(step string, err error) record.Class {
 		late    *server.NotReadyError
 		stalled *server.StalledError
 		refused *server.RefusedError
+		nobody  *server.AttachError
 	)
 	switch {
 	case errors.As(err, &port):
@@ -186,6 +187,8 @@ func classOf(step string, err error) record.Class {
 		return record.ClassStalled
 	case errors.As(err, &refused):
 		return record.ClassExited
+	case step == stepAttach && (errors.As(err, &nobody) || errors.Is(err, server.ErrGone)):
+		return record.ClassUnreachable
 	case step == stepPatch:
 		return record.ClassPatch
 	}

@@ -101,7 +101,7 @@ const (
 	ClassBenchFailed  Class = "bench_failed"       // the benchmark ended without a result
 	ClassServerDied   Class = "server_died"        // the process ended during the benchmark
 	ClassRestarted    Class = "server_restarted"   // another server answers where ours did
-	ClassUnreachable  Class = "server_unreachable" // the process lives, but nobody answers
+	ClassUnreachable  Class = "server_unreachable" // nobody answers, though the process lives or should
 	ClassOOMLoading   Class = "oom_loading"        // GPU memory ran out for the weights or the KV cache,
 	ClassOOMCapture   Class = "oom_capture"        // while CUDA graphs were captured,
 	ClassOOMRunning   Class = "oom_running"        // while requests ran
