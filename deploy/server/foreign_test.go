@@ -156,6 +156,41 @@ func TestDescribe_AThreadIsNoProcess(t *testing.T) {
 	}
 }
 
+// The folder of a process may be gone; made again, it serves a start as well.
+func TestDescribe_AFolderThatWasDeletedByItsName(t *testing.T) {
+	b := newBench(t)
+	work := filepath.Join(t.TempDir(), "work (deleted)", "here")
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.Dir = work
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if err := os.Remove(work); err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range shells(t) {
+		h := localShell(t, t.TempDir(), []string{shell})
+		p, err := Describe(t.Context(), h, cmd.Process.Pid)
+		if err != nil || p.Cwd != work {
+			t.Fatalf("%s: cwd %q, %v", shell, p.Cwd, err)
+		}
+		id := b.id("folder")
+		if err := SaveProcess(t.Context(), h, b.state, id, p, ""); err != nil {
+			t.Fatal(err)
+		}
+		if s, _, err := ReadSaved(t.Context(), h, b.state, id); err != nil || s.Cwd != work {
+			t.Errorf("%s: saved cwd %q, %v", shell, s.Cwd, err)
+		}
+		if err := ForgetSaved(t.Context(), h, b.state, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSessionEnv_IsThatOfScripts(t *testing.T) {
 	b := newBench(t)
 	env, err := SessionEnv(t.Context(), b.h)

@@ -126,7 +126,10 @@ main() {
 	else
 		echo 'environ_hidden 1'
 	fi
-	if link cwd; then say cwd "$k_to"; fi
+	if link cwd; then
+		folder "$k_to"
+		say cwd "$f_path"
+	fi
 	if link exe; then say exe "$k_to"; fi
 	program
 	for fd in 1 2; do

@@ -163,6 +163,13 @@ command_of() {
 	printf '%s\n' "$k_cmd"
 }
 
+# folder PATH: sets f_path, the name of a folder to which /proc links: one that was
+# deleted has that behind it, and may be made again.
+folder() {
+	f_path=$1
+	[ -d "$f_path" ] || f_path=${f_path%" (deleted)"}
+}
+
 # user_of UID: its name; busybox's id takes names only.
 user_of() {
 	u_name=$(id -nu "$1" 2>/dev/null) || u_name=$(getent passwd "$1" 2>/dev/null | cut -d : -f 1)

@@ -37,6 +37,8 @@ save_process() {
 	elif ! readlink "/proc/$2/cwd" >"$s_new/cwd" 2>/dev/null; then
 		save_error="the folder of process $2 cannot be read"
 	else
+		folder "$(cat "$s_new/cwd")"
+		case $(cat "$s_new/cwd") in *" (deleted)") put "$s_new/cwd" "$f_path" ;; esac
 		proc "$2" || :
 		{
 			put "$s_new/user" "$(user_of "$(stat -c %u "/proc/$2" 2>/dev/null)")" &&
