@@ -65,6 +65,9 @@ VALUES (ends are inclusive)
 KEYS
   a param, else a flag of the spec; flag.NAME env.NAME bench.NAME patches python
 
+bench.* axes do not restart the server; where they change the work, as in
+bench.concurrency=1,32 bench.requests=128, each load has a best cell of its own.
+
 From two rounds on the cells take turns (order: interleave), every second round
 backwards. With bench.quotable: true in the spec the best cell is measured again at
 the end, without its profiling patches. --aa measures every cell against itself:
