@@ -8,7 +8,7 @@ import (
 
 // TestAcceptance runs a really built specrun as its users do, each part with a
 // home, a folder and a practice host of its own: they mostly wait, so they run
-// side by side, the longest first.
+// side by side.
 func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	bin := buildSpecrun(t)
