@@ -338,8 +338,11 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 			f.command.Log = file[0]
 		}
 	}
-	if end == "&" || end == "|" || end == "|&" {
+	switch end {
+	case "&":
 		left = append(left, end)
+	case "|", "|&":
+		left = append(left, append([]string{end}, hideWords(r.readers())...)...)
 	}
 	if len(left) > 0 {
 		f.command.Notes = append(f.command.Notes, fmt.Sprintf("left out: %s; specrun starts a server detached and keeps its log", strings.Join(left, " ")))
@@ -348,6 +351,32 @@ func (r *reader) candidate(words, assigned []word, redirects []token, end, doubt
 		r.note("line %d starts a server as well: the one of line %d is read", r.found.line, f.line)
 	}
 	r.found = &f
+}
+
+// readers are the words of the commands that read what the last one prints, as
+// they are written; nothing is taken from the text.
+func (r *reader) readers() []string {
+	at := r.lex
+	var words []string
+	for piped := true; ; {
+		t := at.next()
+		switch {
+		case t.kind == tokenWord || t.kind == tokenRedirect:
+			text, _ := t.word.literal()
+			if len(t.word.segments) > 0 && text == "" {
+				text = "..." // what only a shell can tell
+			}
+			words, piped = append(words, t.text+text), false
+		case t.kind == tokenOperator && t.text == "\n" && piped:
+			// a shell reads on behind a |
+		case t.kind == tokenOperator && (t.text == "|" || t.text == "|&"):
+			words, piped = append(words, t.text), true
+		case t.kind == tokenOperator && t.text == "&":
+			return append(words, t.text)
+		default:
+			return words
+		}
+	}
 }
 
 // environment is what the command gets beside what it inherits: variables that
