@@ -28,7 +28,7 @@ func TestScript_FollowsAShellText(t *testing.T) {
 		"continuations": {src: "python -m sglang.launch_server \\\n  --tp 8 \\\r\n  --port 1\n", argv: []string{"python", "-m", "sglang.launch_server", "--tp", "8", "--port", "1"}},
 		"assignments and nohup": {src: `A=1 B="x y" nohup python -m sglang.launch_server --tp 8 > server.log 2>&1 &`,
 			argv: []string{"nohup", "python", "-m", "sglang.launch_server", "--tp", "8"}, env: map[string]string{"A": "1", "B": "x y"}, log: "server.log", note: "left out: >server.log 2>&1 &"},
-		"tee": {src: "vllm serve M 2>&1 | tee -a /tmp/v.log", argv: []string{"vllm", "serve", "M"}, log: "/tmp/v.log", note: "left out: 2>&1 | tee -a /tmp/v.log; specrun"},
+		"tee":               {src: "vllm serve M 2>&1 | tee -a /tmp/v.log", argv: []string{"vllm", "serve", "M"}, log: "/tmp/v.log", note: "left out: 2>&1 | tee -a /tmp/v.log; specrun"},
 		"all that reads it": {src: "vllm serve M 2>&1 |\n ts '%T  x' | grep -v '|' | tee \"$LOG\" 2>/dev/null &\necho $!", argv: []string{"vllm", "serve", "M"}, note: "left out: 2>&1 | ts %T  x | grep -v | | tee ... 2>/dev/null &; specrun"},
 		"cd and a virtual environment": {src: "cd /data && source venv/bin/activate && python -m sglang.launch_server --tp 1",
 			argv: []string{"python", "-m", "sglang.launch_server", "--tp", "1"}, cwd: "/data", venv: "/data/venv"},
