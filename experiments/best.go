@@ -6,7 +6,8 @@ import (
 )
 
 // Best is the ord of the plan's cell that a report calls the best, by the same
-// rule, see stats.RankCells. Results of cells that were added later do not count.
+// rule, see stats.RankCells; a plan that needs one has one load, or one server, see
+// Experiment.oneBest. Results of cells that were added later do not count.
 // False when there is none. It is pure.
 func (p *Plan) Best(results []record.Result) (ord int, ok bool) {
 	cells := make([]stats.Candidate, len(p.Cells))

@@ -101,6 +101,9 @@ func NewPlan(e *Experiment) (*Plan, error) {
 	if e.Kind == KindProbe && (p.After == AfterKeep || p.After == AfterBest) {
 		p.After = AfterRestore // neither cell of a probe is anybody's wish
 	}
+	if err := e.oneBest(p.After); err != nil {
+		return nil, err
+	}
 	groups, err := groupByServer(e.Cells)
 	if err != nil {
 		return nil, err

@@ -6,11 +6,8 @@ import (
 	"strings"
 
 	"specrun/experiments/record"
+	"specrun/experiments/stats"
 )
-
-// loadKeys are the settings of the benchmark that make the work another one:
-// numbers of different work are not ranked against each other.
-var loadKeys = [...]string{"concurrency", "requests", "max_tokens", "ignore_eos", "temperature", "prompts", "endpoint", "seed"}
 
 // loadPart is the part of a sweep whose cells did the same work, as a sweep of
 // its own.
@@ -22,7 +19,7 @@ type loadPart struct {
 // name is a load in a few words, such as "concurrency=32".
 func (l loadPart) name() string {
 	var parts []string
-	for _, key := range loadKeys {
+	for _, key := range stats.LoadKeys() {
 		if v, ok := l.values[key]; ok {
 			parts = append(parts, key+"="+plain(v))
 		}
@@ -88,14 +85,14 @@ func (p plan) loads() (byOrd map[int]map[string]string, differ []string) {
 	byOrd = map[int]map[string]string{}
 	add := func(ord int, bench map[string]json.RawMessage) {
 		byOrd[ord] = map[string]string{}
-		for _, key := range loadKeys {
+		for _, key := range stats.LoadKeys() {
 			byOrd[ord][key] = strings.Trim(string(bench[key]), `"`)
 		}
 	}
 	for _, c := range p.Cells {
 		add(c.Ord, c.Bench)
 	}
-	for _, key := range loadKeys {
+	for _, key := range stats.LoadKeys() {
 		for _, of := range byOrd {
 			if of[key] != byOrd[p.Cells[0].Ord][key] {
 				differ = append(differ, key)
