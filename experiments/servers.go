@@ -86,6 +86,7 @@ type RunningServer struct {
 	Baseline   bool
 	Patches    []PatchRef // deployed when it was started
 	Container  string     // that it lives in; "" = none
+	InID       string     // id of that container
 	// PatchLive says whether the process has loaded the files as they are now: it
 	// was started after the last change to them. nil: not known.
 	PatchLive *bool
@@ -155,7 +156,7 @@ func (s *RunningServer) lookInside(ctx context.Context, h RemoteHost, stateDir s
 	if at == nil {
 		return h, nil
 	}
-	s.Container = at.Name
+	s.Container, s.InID = at.Name, at.ID
 	st, err := server.Look(ctx, h, stateDir, s.Launch)
 	if err != nil {
 		return nil, err

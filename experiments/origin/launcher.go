@@ -119,6 +119,32 @@ func Engine(argv []string) string {
 	return ""
 }
 
+// others are programs that are servers of engines whose command lines are kept as
+// they are.
+var others = []string{"llama-server", "trtllm-serve", "tritonserver", "text-generation-launcher", "lmdeploy"}
+
+// ServerWords are those of which the command line of every server that Serves
+// knows has one.
+func ServerWords() []string { return append([]string{SGLang, VLLM}, others...) }
+
+// Serves names the engine that a process of this command line is a server of, ""
+// when it is none that is known: also for one that only starts a server, such as
+// timeout or docker run, and for one that set itself a title, as workers do.
+func Serves(argv []string) string {
+	if s := takeApart(argv); s.engine != Another {
+		if len(s.prefix) > 0 {
+			return ""
+		}
+		return s.engine
+	}
+	for i, word := range argv[:min(2, len(argv))] {
+		if name := path.Base(word); slices.Contains(others, name) && (i == 0 || pythonName.MatchString(path.Base(argv[0]))) {
+			return name
+		}
+	}
+	return ""
+}
+
 // startsServer says that a command line is surely a server's.
 func startsServer(argv []string) bool {
 	if Engine(argv) != "" {
@@ -128,8 +154,7 @@ func startsServer(argv []string) bool {
 		return true
 	}
 	for _, w := range argv {
-		switch path.Base(w) {
-		case "llama-server", "trtllm-serve", "tritonserver", "text-generation-launcher", "lmdeploy":
+		if slices.Contains(others, path.Base(w)) {
 			return true
 		}
 	}
