@@ -47,7 +47,9 @@ func (d *containerDriver) begin(w *worker, worn bool) (process, error) {
 	t := &turn{driver: d, worker: w, mark: mark, worn: worn, done: make(chan struct{}),
 		out:  &turnStream{r: w.p.stdout(), held: &w.out, mark: []byte(mark + " "), reached: make(chan struct{}), broken: make(chan struct{})},
 		errs: &turnStream{r: w.p.stderr(), held: &w.errs, mark: []byte(mark + " "), reached: make(chan struct{}), broken: make(chan struct{})}}
-	if _, err := io.WriteString(w.p, mark+"\n"); err != nil {
+	// An exec that was refused may have ended before it read this; what it said
+	// then tells more than this error does.
+	if _, err := io.WriteString(w.p, mark+"\n"); err != nil && worn {
 		w.p.release()
 		return nil, &Error{Host: d.base.name, Op: "start a script in container " + d.in.Name, Kind: ErrLost, Err: err}
 	}
