@@ -31,7 +31,7 @@ func (e *NothingToWatchError) Hint() string {
 	if len(e.Runs) > 0 {
 		return "what runs is " + strings.Join(e.Runs, ", ")
 	}
-	return "--pid N watches any process, --log PATH any log on the host"
+	return "--pid N watches any process, --log PATH any log on the host; specrun server status --host " + e.Host + " lists what serves there"
 }
 
 // NoLogError says that there is no such log on the host.

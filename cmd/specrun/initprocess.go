@@ -109,7 +109,7 @@ func launcherOf(ctx context.Context, h server.Host, pid int) (p server.Process, 
 		return given, "", err
 	}
 	if len(given.Argv) == 0 {
-		return given, "", usagef("nvidia-smi, or ps -ef, on the host lists what runs", "%s: process %d has no command line: it belongs to the kernel", h.Name(), pid)
+		return given, "", usagef("specrun server status --host "+h.Name()+" lists what serves there", "%s: process %d has no command line: it belongs to the kernel", h.Name(), pid)
 	}
 	p = given
 	for _, above := range given.Ancestors {

@@ -27,9 +27,9 @@ func newServerCommand(a *app) *cobra.Command {
 		Use:   "server",
 		Short: "One server by hand, with the spec's flags",
 		Long: `Start, stop and look at servers by hand. What is started here runs on until it
-is stopped, whatever becomes of this machine. Only servers that specrun started,
-for a sweep or by hand, are listed and stopped; no other process is touched but
-one that stop --pid names.`,
+is stopped, whatever becomes of this machine. Only servers that specrun started, for a
+sweep or by hand, are stopped; no other process is touched but one that stop --pid
+names. status lists the others too.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -177,6 +177,7 @@ type serverLine struct {
 	Patches    []string      `json:"patches"`
 	PatchLive  *bool         `json:"patch_live"` // null: not known
 	Controller string        `json:"controller,omitempty"`
+	GPUs       []cardLine    `json:"gpus,omitempty"` // of status: on which it holds memory now
 }
 
 func refNames(refs []experiments.PatchRef) []string {

@@ -69,7 +69,7 @@ type stopFlags struct {
 func (f stopFlags) check(c *cobra.Command, args, hosts []string) error {
 	switch {
 	case f.pid < 0 || f.pid == 0 && c.Flags().Changed("pid"):
-		return usagef("nvidia-smi, or ps -ef, on the host lists what runs", "--pid %d is no process", f.pid)
+		return usagef("specrun server status lists what serves on a host and who holds its GPUs", "--pid %d is no process", f.pid)
 	case f.pid != 0 && len(args) > 0:
 		return usagef("give one of them", "LAUNCH and --pid name different servers")
 	case f.pid != 0 && len(hosts) > 1:
@@ -206,12 +206,16 @@ func pickServer(ctx context.Context, c *connection, id string) (*experiments.Run
 func newServerStatusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "List the servers of ours that run on a host",
-		Long: `List the servers that specrun started on a host, for sweeps or by hand, and whose
-process lives. Nothing is changed.
+		Short: "Show what serves on a host, and who holds its GPUs",
+		Long: `List the servers that specrun started on a host, for sweeps or by hand, and
+whose process lives; then those that somebody else started, and what else holds
+memory of its GPUs: user, process, age, port, and the commands that go on from
+there. Nothing is changed. What is hidden from your user is left out. Leases, and
+who waits for them, are in lock status.
 
-LIVE says whether the process has loaded the patched files as they are now: it was
-started after the last change to them. When it was not, restart it.` +
+LIVE says whether the process has loaded the patched files as they are now: it
+was started after the last change to them. When it was not, restart it. GPUS are
+those on which it holds memory.` +
 			exitStatus(exitOK, exitUsage, exitUnreachable),
 		Example: "  specrun server status --host kimi-8gpu",
 		Args:    noArgs,
@@ -225,15 +229,23 @@ func (a *app) runServerStatus(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		all, err := occupantsOf(ctx, c, servers)
+		if err != nil {
+			return err
+		}
 		if len(servers) == 0 {
 			a.printf("%s: no server runs that specrun started\n", c.Name())
+		}
+		head := []string{"HOST", "STATE", "LAUNCH", "PID", "PORT", "AGE", "CELL", "PATCHES", "LIVE", "STARTED"}
+		if len(all.ours) > 0 {
+			head = append(head, "GPUS")
 		}
 		var rows [][]string
 		for _, s := range servers {
 			if a.flags.json {
 				a.line("server", serverLine{Host: c.Name(), Launch: s.Launch, State: string(s.State), PID: s.Identity.PID, Port: s.Port, URL: s.URL,
 					Log: s.LogPath, Container: s.Container, Started: &s.Started, AgeS: int64(s.Age / time.Second), Experiment: s.Experiment, Sweep: s.Sweep, Saved: s.Saved,
-					Params: s.Params, Baseline: s.Baseline, Patches: refNames(s.Patches), PatchLive: s.PatchLive, Controller: s.Controller})
+					Params: s.Params, Baseline: s.Baseline, Patches: refNames(s.Patches), PatchLive: s.PatchLive, Controller: s.Controller, GPUs: all.ours[s.Launch]})
 				continue
 			}
 			of := "by hand"
@@ -242,10 +254,14 @@ func (a *app) runServerStatus(ctx context.Context) error {
 			}
 			rows = append(rows, []string{c.Name(), string(s.State), s.Launch, fmt.Sprint(s.Identity.PID), fmt.Sprint(s.Port), s.Age.String(),
 				serverCell(s), serverPatches(s), liveText(s.PatchLive), of})
+			if len(all.ours) > 0 {
+				rows[len(rows)-1] = append(rows[len(rows)-1], cardsText(all.ours[s.Launch]))
+			}
 		}
 		if len(rows) > 0 {
-			a.table([]string{"HOST", "STATE", "LAUNCH", "PID", "PORT", "AGE", "CELL", "PATCHES", "LIVE", "STARTED"}, rows)
+			a.table(head, rows)
 		}
+		a.printForeign(all.foreign)
 		return nil
 	})
 }

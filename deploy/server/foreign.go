@@ -82,7 +82,7 @@ func (e *GoneError) Hint() string {
 	if e.Leader != 0 {
 		return fmt.Sprintf("--pid %d is the process", e.Leader)
 	}
-	return "nvidia-smi, or ps -ef, on the host lists what runs"
+	return fmt.Sprintf("specrun server status --host %s lists what serves there and who holds its GPUs", e.Host)
 }
 
 // Describe reads one process of the host from /proc; it changes nothing. What

@@ -168,7 +168,7 @@ func (e *ProtectedError) Hint() string {
 	if e.First {
 		return "in a container: stop the container, from its host"
 	}
-	return "name the server itself: nvidia-smi, or ps -ef, on the host lists what runs"
+	return fmt.Sprintf("name the server itself: specrun server status --host %s lists what serves there", e.Host)
 }
 
 // UnsavedError says that what it takes to start a server again could not be kept.

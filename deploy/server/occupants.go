@@ -48,12 +48,12 @@ type Occupants struct {
 	Holders []GPUHolder
 }
 
-// FindOccupants lists the processes of the host whose command line has one of
-// words in it, and those that hold GPU memory, whoever started them. It is one
-// round trip and changes nothing; a host without GPUs has no Cards, which is no
-// error.
-func FindOccupants(ctx context.Context, h Host, words ...string) (Occupants, error) {
-	res, err := h.Run(ctx, script("occupants", findText+foreignText+occupantsText, remote.Var{Name: "WORDS", Value: strings.Join(words, " ")}))
+// FindOccupants lists the processes of the host of which an argument matches
+// pattern, an extended regular expression of awk's, and those that hold GPU memory,
+// whoever started them. It is one round trip and changes nothing; a host without
+// GPUs has no Cards, which is no error.
+func FindOccupants(ctx context.Context, h Host, pattern string) (Occupants, error) {
+	res, err := h.Run(ctx, script("occupants", findText+foreignText+occupantsText, remote.Var{Name: "PATTERN", Value: pattern}))
 	if err != nil {
 		return Occupants{}, fmt.Errorf("look for servers: %w", err)
 	}
@@ -115,12 +115,17 @@ func parseOccupants(lines []remote.Line) (Occupants, error) {
 			}
 		case "run":
 			p.Launch = l.Value
-		case "ancestor", "listens":
-			var n int
-			n, err = strconv.Atoi(l.Value)
-			if l.Key == "ancestor" {
+		case "above":
+			for _, pid := range strings.Fields(l.Value) {
+				var n int
+				if n, err = strconv.Atoi(pid); err != nil {
+					break
+				}
 				p.Ancestors = append(p.Ancestors, n)
-			} else if !slices.Contains(p.Listens, n) {
+			}
+		case "listens":
+			var n int
+			if n, err = strconv.Atoi(l.Value); !slices.Contains(p.Listens, n) {
 				p.Listens = append(p.Listens, n)
 			}
 		}

@@ -41,7 +41,7 @@ func TestFindOccupants_ServersAndHoldersOfGPUs(t *testing.T) {
 			}
 			eventually(t, "it listens", func() bool {
 				var err error
-				if found, err = FindOccupants(t.Context(), h, "standin.py", "no-such-word"); err != nil {
+				if found, err = FindOccupants(t.Context(), h, "(^|/)(standin[.]py|no-such-word)$"); err != nil {
 					t.Fatal(err)
 				}
 				return slices.Equal(at(pid).Listens, []int{port})
@@ -75,7 +75,7 @@ func TestFindOccupants_ServersAndHoldersOfGPUs(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(idle, "nvidia-smi"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		found, err := FindOccupants(t.Context(), localShell(t, dir, []string{"/bin/sh"}, "PATH="+idle+":"+os.Getenv("PATH")), "no-such-word")
+		found, err := FindOccupants(t.Context(), localShell(t, dir, []string{"/bin/sh"}, "PATH="+idle+":"+os.Getenv("PATH")), "^no-such-word$")
 		if err != nil || len(found.Processes)+len(found.Holders) != 0 || len(found.Cards) != map[string]int{"idle": 1}[name] {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}

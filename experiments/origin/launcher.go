@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -123,9 +124,16 @@ func Engine(argv []string) string {
 // they are.
 var others = []string{"llama-server", "trtllm-serve", "tritonserver", "text-generation-launcher", "lmdeploy"}
 
-// ServerWords are those of which the command line of every server that Serves
-// knows has one.
-func ServerWords() []string { return append([]string{SGLang, VLLM}, others...) }
+// ServerPattern is an extended regular expression that an argument of every server
+// that Serves knows matches, and of few processes else: not of the many that only
+// run from a folder named like an engine.
+func ServerPattern() string {
+	var names []string
+	for _, known := range [][]string{slices.Sorted(maps.Keys(modules)), slices.Sorted(maps.Keys(programs)), slices.Sorted(maps.Keys(files)), others} {
+		names = append(names, known...)
+	}
+	return "(^|/)(" + strings.ReplaceAll(strings.Join(names, "|"), ".", "[.]") + ")$"
+}
 
 // Serves names the engine that a process of this command line is a server of, ""
 // when it is none that is known: also for one that only starts a server, such as

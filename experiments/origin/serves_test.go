@@ -1,12 +1,14 @@
 package origin
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
 func TestServes_TheServerItselfAndNoneThatStartsIt(t *testing.T) {
+	pattern := regexp.MustCompile(ServerPattern())
 	for command, want := range map[string]string{
 		"python3 -m sglang.launch_server --tp 8":                      SGLang,
 		"/v/bin/python -u -m sglang.launch_server":                    SGLang,
@@ -28,8 +30,13 @@ func TestServes_TheServerItselfAndNoneThatStartsIt(t *testing.T) {
 		if got := Serves(strings.Fields(command)); got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
-		if want != "" && !slices.ContainsFunc(ServerWords(), func(w string) bool { return strings.Contains(command, w) }) {
+		if want != "" && !slices.ContainsFunc(strings.Fields(command), pattern.MatchString) {
 			t.Errorf("%s would not be found", command)
+		}
+	}
+	for _, arg := range []string{"/v/vllm/bin/python3", "sglang::scheduler_TP0", "sglangxlaunch_server", "sglang.launch_server.py"} {
+		if pattern.MatchString(arg) {
+			t.Errorf("%s is looked at", arg)
 		}
 	}
 }
