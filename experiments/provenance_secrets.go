@@ -2,18 +2,32 @@ package experiments
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// wordBreaks are where a name has its next word: at a sign, or a capital.
-var wordBreaks = regexp.MustCompile(`[_\-. ]+|([a-z])([A-Z])`)
-
-// words are those of a name, in small letters.
+// words are those of a name, in small letters. The next one begins at a sign, or
+// at a capital behind a small letter. Every name that is kept or shown comes by
+// here, so this is a loop and not a pattern.
 func words(name string) []string {
-	name = wordBreaks.ReplaceAllString(name, "$1 $2")
-	return strings.Fields(strings.ToLower(name))
+	var b strings.Builder
+	b.Grow(len(name) + 8)
+	small := false
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '_', c == '-', c == '.':
+			c = ' '
+		case 'A' <= c && c <= 'Z':
+			if small {
+				b.WriteByte(' ')
+			}
+			c += 'a' - 'A'
+		}
+		b.WriteByte(c)
+		small = 'a' <= name[i] && name[i] <= 'z'
+	}
+	return strings.Fields(b.String())
 }
 
 // isSecret says whether a variable or flag is named like one that holds a
