@@ -172,6 +172,21 @@ func TestLocks_AreListedAndGivenBack(t *testing.T) {
 	}
 }
 
+// A lock that is just being removed is seen with some of its files.
+func TestLocks_HalfRemovedIsFree(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.plantLock(3, map[string]string{"pid": "1", "ticks": "1"})
+	if err := os.Remove(filepath.Join(s.lockFolder(), "lock.3", "host")); err != nil {
+		t.Fatal(err)
+	}
+	ls, err := LockStatus(t.Context(), s.host, s.state)
+	if err != nil || len(ls) != 1 || ls[0].Held || ls[0].Reason != "released" {
+		t.Fatalf("%+v %v", ls, err)
+	}
+	s.mustDo(Change{Add: []*patches.Patch{newPatch(t, "one", "1", "ONE = 1\n")}})
+}
+
 func TestApply_ClaimOfALostStateFolder(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -40,7 +40,12 @@ judge() {
 	verdict=held
 	reason=other-host
 	value "$1/host"
-	[ "$value" = "$host_id" ] || return 0
+	if [ "$value" != "$host_id" ]; then
+		# Written before pid, it is gone only while its generation is removed,
+		# and only one that nobody holds is.
+		[ -e "$1/host" ] || { verdict=free; reason=released; }
+		return 0
+	fi
 	value "$1/boot"
 	verdict=free
 	reason=rebooted
