@@ -237,21 +237,6 @@ func TestJIT(t *testing.T) {
 	}
 }
 
-// A throttled card and drift reach the clock of a running server.
-func TestSlowerServers(t *testing.T) {
-	t.Parallel()
-	e := newEnvironment(t)
-	s := fast(t)
-	slow := s
-	slow.Throttle, slow.ThrottleSlower = 100, 50
-	device := s // the same by its device times
-	device.DraftStep, device.VerifyBase, device.VerifyToken, device.Extend = 1.5*s.DraftStep, 1.5*s.VerifyBase, 1.5*s.VerifyToken, 1.5*s.Extend
-	cycleByDeviceClock(t, startServer(t, e, slow, nil, speculative(2)...).ready(), device.Cycle(2, true, 0))
-	drifted := s
-	drifted.Drift = 25
-	cycleByDeviceClock(t, startServer(t, e, drifted, nil, speculative(2)...).ready(), 1.25*s.Cycle(2, true, 0))
-}
-
 func TestFailure_Validate(t *testing.T) {
 	minus, two := -1, 2
 	for _, c := range []struct {
