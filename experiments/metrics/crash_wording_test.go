@@ -124,6 +124,7 @@ func TestCrash_Decoys(t *testing.T) {
 		"exit code 0",
 		"The tokenizer watchdog timeout is 300 s",
 		"NCCL version 2.27.5+cuda12.9",
+		portTried, portRetried,
 	} {
 		if c := crashOf(t, args+text+"\n"+ready+decode); c != nil {
 			t.Errorf("%q behind which it serves: %+v", text, c)
@@ -139,6 +140,31 @@ func TestCrash_Decoys(t *testing.T) {
 	} {
 		if c := crashOf(t, args+ready+decode+tail); c != nil {
 			t.Errorf("%q: %+v", tail, c)
+		}
+	}
+}
+
+// What an engine says that took another port.
+const (
+	portTried   = "INFO 11-30 01:00:00 [network_utils.py:248] Port 8000 is already in use, trying port 8001"
+	portRetried = "WARNING 11-30 01:00:00 [parallel.py:746] Address already in use. Retrying with a new port."
+)
+
+// A port that the engine has replaced by another one is not what a start fails of
+// later.
+func TestCrash_PortThatWasReplaced(t *testing.T) {
+	const failure = "ERROR 11-30 01:00:20 [core.py:506] EngineCore failed to start.\n" +
+		"ERROR 11-30 01:00:20 [core.py:506] Traceback (most recent call last):\n" +
+		"ERROR 11-30 01:00:20 [core.py:506]   File \"/v/core.py\", line 506, in run_engine_core\n" +
+		"ERROR 11-30 01:00:20 [core.py:506]     x()\n" +
+		"ERROR 11-30 01:00:20 [core.py:506] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n" +
+		"RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+	for _, line := range []string{portTried, portRetried} {
+		if c := crashOf(t, line+"\n"+failure); c == nil || c.Kind != "cuda_oom" || c.FirstLine != 6 {
+			t.Errorf("%q before the failure: %+v", line, c)
+		}
+		if c := crashOf(t, line+"\n"); c != nil {
+			t.Errorf("%q and no more: %+v", line, c)
 		}
 	}
 }

@@ -111,7 +111,7 @@ var crashRules = []crashRule{
 var reConsequence = regexp.MustCompile(`Connection closed by peer|Connection reset by peer|Broken pipe|See root cause above|See stack trace for root cause|EOFError|BrokenPipeError|ConnectionResetError|[Rr]emote process exited|Received sigquit|another process has|process group .* destroyed|remote process exiting prematurely|See stack trace(?: \(above\))? for the root cause`)
 
 // Words that look like a crash and are none.
-var reHarmless = regexp.MustCompile(`Ignore import error|Fail to set RLIMIT|(?i)\bwarning:? |soft=True|UserWarning|SyntaxWarning|FutureWarning|DeprecationWarning`)
+var reHarmless = regexp.MustCompile(`Ignore import error|Fail to set RLIMIT|(?i)\bwarning:? |soft=True|UserWarning|SyntaxWarning|FutureWarning|DeprecationWarning|already in use(?:, trying port \d|\. Retrying with a new port)`)
 
 var (
 	reFrame     = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
