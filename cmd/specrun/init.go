@@ -123,7 +123,11 @@ func (a *app) origin(ctx context.Context, o initOptions) (c origin.Command, runn
 				c, err = a.fromContainer(ctx, h, o.container)
 				return err
 			}
-			c, running, err = a.fromProcess(ctx, h, h.Name(), o.pid)
+			if c, running, err = a.fromProcess(ctx, h, h.Name(), o.pid); err != nil {
+				return err
+			}
+			changed, err := changedFiles(ctx, h, c)
+			c.Notes = append(c.Notes, changed...)
 			return err
 		})
 		return c, running, err

@@ -94,6 +94,9 @@ func NewDraft(c Command, o Options) (*Draft, error) {
 // From says where the command was read.
 func (d *Draft) From() string { return d.command.From }
 
+// Python is the interpreter that the server is started with; "" when not known.
+func (d *Draft) Python() string { return d.python }
+
 // Axis is what a first sweep of the file varies: "steps=1..4"; "" when nothing
 // became a param with values.
 func (d *Draft) Axis() string {
