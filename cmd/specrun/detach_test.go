@@ -90,11 +90,7 @@ func TestSendJob_WhatARefusedStartLeft(t *testing.T) {
 // goes on, on its host for example.
 func TestSweepToResume_LeavesOutWhatWasRefused(t *testing.T) {
 	ctx := t.Context()
-	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer results.Close()
+	results := openResults(t)
 	const goesOn, refused = "k3v7aaaaaa", "q2m9bbbbbb"
 	for _, id := range []string{goesOn, refused} {
 		if err := results.Begin(ctx, record.SweepPlan{Sweep: record.Sweep{ID: id, Plan: []byte("{}"), State: record.SweepActive, CreatedUs: 1}}); err != nil {
@@ -110,4 +106,15 @@ func TestSweepToResume_LeavesOutWhatWasRefused(t *testing.T) {
 			t.Errorf("%q: got %s, %v", args, got, err)
 		}
 	}
+}
+
+// openResults is an empty store, closed when the test ends.
+func openResults(t *testing.T) *store.Store {
+	t.Helper()
+	results, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "r.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { results.Close() })
+	return results
 }

@@ -34,11 +34,7 @@ func (h fullHost) Stream(context.Context, remote.Script, io.Writer) (remote.Resu
 // that is lost does, since another one is made then.
 func TestFollower_ResultsThatDoNotComeYet(t *testing.T) {
 	ctx := t.Context()
-	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer results.Close()
+	results := openResults(t)
 	var said bytes.Buffer
 	a := &app{env: &env{now: time.Now, stderr: &said}, printer: &printer{err: &said}}
 	f := &follower{a: a, results: results, entry: configs.Host{Name: "gpu"}, id: "k3v7"}
@@ -60,11 +56,7 @@ func TestFollower_ResultsThatDoNotComeYet(t *testing.T) {
 func TestFollower_GoneNeedsAClaimThatWasGivenUp(t *testing.T) {
 	ctx := t.Context()
 	const id = "k3v7aaaaaa"
-	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer results.Close()
+	results := openResults(t)
 	if err := (sitting{id: id, rounds: 1, cycle: 1, plain: 1}).store(results); err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +85,7 @@ func TestFollower_GoneNeedsAClaimThatWasGivenUp(t *testing.T) {
 // A folder that this store may not remove stays; the user must learn that it does.
 func TestFollower_SaysThatAFolderStays(t *testing.T) {
 	ctx := t.Context()
-	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer results.Close()
+	results := openResults(t)
 	var said bytes.Buffer
 	a := &app{env: &env{now: time.Now, stderr: &said, newID: randomID}, printer: &printer{err: &said}}
 	ours, err := results.ID(ctx, a.newID)
@@ -153,11 +141,7 @@ func TestFollower_BeganByTheHostsClock(t *testing.T) {
 // is still there is.
 func TestFetch_FolderThatAnotherStoreRemovedMeanwhile(t *testing.T) {
 	ctx := t.Context()
-	results, err := store.Open(ctx, filepath.Join(t.TempDir(), "r.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer results.Close()
+	results := openResults(t)
 	var said bytes.Buffer
 	a := &app{env: &env{now: time.Now, stderr: &said, newID: randomID}, printer: &printer{err: &said}}
 	c := &connection{Host: remote.Local(remote.LocalConfig{Name: "gpu"}), entry: configs.Host{Name: "gpu"}}
